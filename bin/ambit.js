@@ -17,15 +17,15 @@ function run({ main }) {
 
 if (major < 20 || (major === 20 && minor < 19)) {
   fail(
-    `Ambit needs Node 20.19 or newer, and this is Node ${process.versions.node}.`,
-    'Install one: https://nodejs.org',
+    `Ambit needs Node 20.19 or newer. This is Node ${process.versions.node}.`,
+    'Install a newer Node: https://nodejs.org',
   );
 } else {
   // The reader of our output may leave before its end, as in "ambit session list | head -1".
   process.stdout.on('error', (error) => error.code === 'EPIPE' || fail(error.message));
   import('../dist/cli/main.js').then(run, (error) => {
     if (error.code !== 'ERR_MODULE_NOT_FOUND') throw error;
-    fail('A part of Ambit is missing.', 'In a checkout, build it with "npm ci"; else install ambit-mcp again.');
+    fail('A file of Ambit is missing.', 'In a checkout, run "npm ci" to build it. Otherwise install ambit-mcp again.');
     if (process.env.AMBIT_DEBUG) console.error(error);
   });
 }

@@ -28,9 +28,9 @@ gateway.on('exit', (code) => {
   // The gateway has said why.
   if (!isReady) {
     process.stderr.write(
-      'The demo did not start. Does it run in another terminal already? End it there with Ctrl-C.\n',
+      'The demo did not start. If it is already running in another terminal, stop it there with Ctrl-C.\n',
     );
-    process.stderr.write('If another program uses the port: npm start -- --port 0\n');
+    process.stderr.write('If another program uses the port, run: npm start -- --port 0\n');
   }
   process.exit(code ?? 1);
 });
@@ -130,7 +130,7 @@ const lines = [
     // A server may have written the reason: it gets no control over the terminal.
     ...(problem === undefined ? [] : [`      ${problem.replaceAll(/\p{Cc}+/gu, ' ')}`]),
   ]),
-  `  ${url}/.well-known/jwks.json   what its context verifies with`,
+  `  ${url}/.well-known/jwks.json   public keys for verifying the signed context`,
   `  ${url}/healthz`,
   '',
   `  demo-garden   workspace garden   direct      session ${direct.id.slice(0, 8)}`,
@@ -139,5 +139,5 @@ const lines = [
 ];
 if (process.stdout.isTTY) lines.push('Paste this into your MCP client (session demo-garden):', '', client, '');
 else lines.push(`A client configuration for demo-garden is in ${clientFile}`, '');
-lines.push('Sessions: npx ambit session list', 'Ctrl-C ends it.');
+lines.push('Sessions: npx ambit session list', 'Stop with Ctrl-C.');
 process.stdout.write(`${lines.join('\n')}\n`);

@@ -8,11 +8,10 @@ import { isNoun, renderHelp } from './help.ts';
 import { paintText } from './io/colour.ts';
 import { readInvocation } from './read-invocation.ts';
 
-const reportHint =
-  'Please report it at https://github.com/ambit-mcp/ambit/issues; AMBIT_DEBUG=1 shows where it happened.';
+const reportHint = 'Please report it at https://github.com/ambit-mcp/ambit/issues; AMBIT_DEBUG=1 shows a stack trace.';
 
 /** The person at the terminal can look, other than a client. */
-const storeHint = '\n"ambit doctor" tries the store that the configuration names.';
+const storeHint = '\n"ambit doctor" tests the configured store.';
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
@@ -63,7 +62,7 @@ async function printUnexpectedError(error: unknown, env: NodeJS.ProcessEnv): Pro
     printError(`${file.path ?? 'A file cannot be read or written'}: ${file.meaning}\n${file.remedy}`);
   } else {
     const [firstLine = ''] = message.split('\n');
-    printError(`INTERNAL: Ambit itself failed: ${scrubSecrets(`${name}: ${firstLine}`)}\n${reportHint}`);
+    printError(`INTERNAL: Internal error in Ambit: ${scrubSecrets(`${name}: ${firstLine}`)}\n${reportHint}`);
   }
   if (env['AMBIT_DEBUG']) printError(scrubSecrets(stack ?? message));
 }

@@ -80,7 +80,7 @@ function assertNoTokens(values: readonly unknown[]): void {
     const what = kind === 's' ? 'session' : 'key';
     throw new UsageError(
       `a ${kind === 's' ? 'token' : 'key'} is a secret, and other users can read command lines`,
-      `Name the ${what} by its id, which is the second part: ${id}`,
+      `Use the id of the ${what}, which is its second part: ${id}`,
     );
   }
 }

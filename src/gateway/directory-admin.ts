@@ -81,7 +81,10 @@ export function createDirectoryAdmin(parts: DirectoryAdminParts): DirectoryAdmin
     const [found, ...others] = (await keys.list()).filter(({ id }) => id.startsWith(reference));
     if (found === undefined) throw keyNotFound();
     if (others.length === 0) return found;
-    throw new AmbitError('REQUEST_INVALID', { what: 'Several keys begin so.', hint: 'Give the whole id.' });
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'Several keys start with that prefix.',
+      hint: 'Give the whole id.',
+    });
   }
 
   async function revoke({ id, userId, state }: KeyView): Promise<{ view: KeyView; sessions: number }> {
@@ -101,7 +104,9 @@ export function createDirectoryAdmin(parts: DirectoryAdminParts): DirectoryAdmin
   function readWorkspaces(names: readonly string[] | undefined): readonly string[] | null {
     if (names === undefined) return null;
     if (names.length === 0)
-      throw new AmbitError('REQUEST_INVALID', { what: 'A key that may use no workspace is none.' });
+      throw new AmbitError('REQUEST_INVALID', {
+        what: 'The list of workspaces is empty. A key needs at least one workspace, or no list.',
+      });
     const { workspaces } = config();
     for (const name of names) {
       if (Object.hasOwn(workspaces, name)) continue;
@@ -172,5 +177,5 @@ export function createDirectoryAdmin(parts: DirectoryAdminParts): DirectoryAdmin
 
 function assertLifetime(seconds: number | undefined): void {
   if (seconds === undefined || (Number.isInteger(seconds) && seconds >= 1 && seconds <= maxLifeSeconds)) return;
-  throw new AmbitError('REQUEST_INVALID', { what: 'A time is a whole number of seconds, ten years at most.' });
+  throw new AmbitError('REQUEST_INVALID', { what: 'A time must be a whole number of seconds, at most ten years.' });
 }

@@ -70,7 +70,7 @@ export function createObserver(log: Log, metrics?: Metrics, listener?: ServerLis
         spoke: () => listener?.onSpoke(server),
         wrote: (line) => listener?.onStderr(server, line),
         garbled(line) {
-          const hint = 'Only messages of MCP belong on its stdout. Let it write everything else to stderr.';
+          const hint = 'A server may write only MCP messages to stdout. It must write everything else to stderr.';
           log.warn('server output ignored', { ...whose, line, hint });
         },
         failed(error) {

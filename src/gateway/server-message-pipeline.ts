@@ -104,8 +104,8 @@ function findSoleTarget(sent: ServerMessage & { readonly targets?: readonly Push
 
 function unattributableError(): AmbitError {
   return new AmbitError('CLIENT_UNREACHABLE', {
-    what: 'Several sessions share this process, and nothing says which of them is asked.',
-    hint: 'Ask in the answer to a call (MCP 2026-07-28), or let the operator give the server a narrower scope.',
+    what: 'Several sessions share this process, and the request does not say which session it belongs to.',
+    hint: 'Send the request as part of the answer to a call (MCP 2026-07-28), or ask the operator to give the server a narrower scope.',
   });
 }
 

@@ -98,7 +98,7 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
       forgetCached(id);
       if (put.outcome === 'written') return next;
     }
-    throw new AmbitError('OVERLOADED', { what: 'Others are changing this key just now.', hint: 'Try again.' });
+    throw new AmbitError('OVERLOADED', { what: 'This key is being changed by someone else.', hint: 'Try again.' });
   }
 
   async function writeNewKey(record: KeyRecord): Promise<void> {
@@ -109,7 +109,8 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
       for (const each of await readAllRecords()) if (findKeyState(each, now()) !== 'active') await deleteKey(each.id);
       ({ outcome } = await put());
     }
-    if (outcome !== 'written') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for a further key.' });
+    if (outcome !== 'written')
+      throw new AmbitError('REQUEST_INVALID', { what: 'The store has no space for another key.' });
   }
 
   async function deleteKey(id: string): Promise<void> {
@@ -160,7 +161,7 @@ export function createKeys(options: KeysOptions): Keys & { forgetCached(id?: str
         const state = findKeyState(each, now());
         if (state !== 'active') {
           throw new AmbitError('REQUEST_INVALID', {
-            what: `The key is ${state}, and cannot be rotated.`,
+            what: `The key is ${state} and cannot be rotated.`,
             hint: 'Make a new one with "ambit key create".',
           });
         }

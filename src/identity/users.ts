@@ -54,7 +54,7 @@ export function createUsers(documents: Documents, declared: () => DeclaredPeople
   function assertNotDeclared(name: string): void {
     if (findDeclared(name) === undefined) return;
     throw new AmbitError('REQUEST_INVALID', {
-      what: `The user "${name}" is declared in the configuration, and is changed only there.`,
+      what: `The user "${name}" is declared in the configuration and can only be changed there.`,
       hint: 'Edit governance.users in the configuration.',
       rule: 'governance.users',
     });
@@ -70,9 +70,10 @@ export function createUsers(documents: Documents, declared: () => DeclaredPeople
       const text = JSON.stringify({ v: 1, ...next });
       const put = await documents.put(userCollection, name, text, { expectedVersion: found?.version ?? 0 });
       if (put.outcome === 'written') return toUserView(name, next);
-      if (put.outcome === 'full') throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for more users.' });
+      if (put.outcome === 'full')
+        throw new AmbitError('REQUEST_INVALID', { what: 'The store has no space for another user.' });
     }
-    throw new AmbitError('OVERLOADED', { what: 'Others are changing this user just now.', hint: 'Try again.' });
+    throw new AmbitError('OVERLOADED', { what: 'This user is being changed by someone else.', hint: 'Try again.' });
   }
 
   return {
@@ -162,18 +163,20 @@ function compareNames(a: { readonly name: string }, b: { readonly name: string }
 
 function checkUserName(name: string): void {
   if (!userNamePattern.test(name)) {
-    refuseName('That is no name of a user: it has up to 128 letters, digits and "._@|:-", a letter or digit first.');
+    refuseName(
+      'That is not a valid user name: it has up to 128 letters, digits and "._@|:-", and starts with a letter or digit.',
+    );
   }
-  if (name === anonymousUser) refuseName(`"${anonymousUser}" is the name of those who prove none.`);
+  if (name === anonymousUser) refuseName(`"${anonymousUser}" is reserved for anonymous callers.`);
 }
 
 /** Checks team names and returns each once, in order. */
 function checkTeamNames(names: readonly string[]): string[] {
-  if (names.length > 100) refuseName('A user is in at most 100 teams.');
+  if (names.length > 100) refuseName('A user can be in at most 100 teams.');
   for (const name of names) {
     if (!teamNamePattern.test(name)) {
       refuseName(
-        'That is no name of a team: it has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.',
+        'That is not a valid team name: it has up to 64 letters, digits, ".", "_" and "-", and starts with a letter or digit.',
       );
     }
   }

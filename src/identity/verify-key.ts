@@ -64,8 +64,8 @@ export function createKeyVerifier({ readRecord, isUser, onVerified, now }: KeyVe
     const state = findKeyState(record, now());
     if (state !== 'active') throw refuseKey(`The key has ${state === 'revoked' ? 'been revoked' : 'expired'}.`);
     const until = Math.min(record.expiresAt ?? Infinity, isCurrent ? Infinity : (record.previous?.until ?? 0));
-    if (now() >= until) throw refuseKey('The key has been rotated, and this is the one before.');
-    if (!(await isUser(record.userId))) throw refuseKey('The user of the key is no longer there.');
+    if (now() >= until) throw refuseKey('The key has been rotated. This is the old one.');
+    if (!(await isUser(record.userId))) throw refuseKey('The user of the key no longer exists.');
     const principal = createPrincipal(record);
     if (before === changes) cacheSecret(id, principal, { digest, until, readAt });
     onVerified(id);

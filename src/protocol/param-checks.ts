@@ -42,7 +42,11 @@ function assertSubscriptions({ bytes, params }: Message): void {
     readElements(bytes, list).map((span) => ({ ...list, ...span, shape: undefined })),
   );
   if (uris.length > maxSubscriptions) {
-    throw new ProtocolError(-32602, 200, `Invalid params: a listen request may name ${maxSubscriptions} resources`);
+    throw new ProtocolError(
+      -32602,
+      200,
+      `Invalid params: a listen request may name at most ${maxSubscriptions} resources`,
+    );
   }
   for (const member of uris) {
     const uri = readStringValue(bytes, member);
@@ -58,7 +62,7 @@ function findMembers(shape: ObjectShape | undefined, key: string): JsonMember[] 
 
 function assertMaxBytes(bytes: number, limit: number, what: string): void {
   if (bytes <= limit) return;
-  throw new ProtocolError(-32602, 200, `Invalid params: ${what} has ${bytes} bytes, and may have ${limit}`);
+  throw new ProtocolError(-32602, 200, `Invalid params: ${what} has ${bytes} bytes; at most ${limit} are allowed`);
 }
 
 /** The parameter that names the subject of a request, by method. Permissions, rules, pins and routes depend on it. */

@@ -45,7 +45,7 @@ export function readRuleArguments(text: string, names: ReadonlySet<string>): Rul
     at++;
     if (plain) return text.slice(start + 1, at - 1);
     const value = JSON.parse(text.slice(start, at)) as string;
-    if (/\p{Surrogate}/u.test(value)) throw new UnsafeArgumentsError('a text in them is no Unicode');
+    if (/\p{Surrogate}/u.test(value)) throw new UnsafeArgumentsError('a text in them is not valid Unicode');
     return value;
   }
 
@@ -81,7 +81,7 @@ export function readRuleArguments(text: string, names: ReadonlySet<string>): Rul
       // A JavaScript server that copies its arguments reads these members as if they were beside it.
       if (key === '__proto__') throw new UnsafeArgumentsError('"__proto__" is in them');
       if (!names.has(key) && findReading(key, folded) !== undefined) {
-        throw new UnsafeArgumentsError(`"${shortenKey(key)}" is another spelling of a name that a rule reads`);
+        throw new UnsafeArgumentsError(`"${shortenKey(key)}" is a different spelling of a name that a rule uses`);
       }
       skipSpace();
       at++;
@@ -112,7 +112,7 @@ export function readRuleArguments(text: string, names: ReadonlySet<string>): Rul
 
   try {
     const value = readValue(1);
-    if (!(value instanceof Map)) return { kind: 'unsafe', reason: 'they are no object' };
+    if (!(value instanceof Map)) return { kind: 'unsafe', reason: 'they are not an object' };
     return { kind: 'read', value, values, length: text.length };
   } catch (fault) {
     if (fault instanceof UnsafeArgumentsError) return { kind: 'unsafe', reason: fault.message };
@@ -126,11 +126,12 @@ const endOfScalar = new Set([',', ']', '}', ' ', '\t', '\n', '\r']);
 function readNumber(raw: string): bigint | number {
   if (/^-?\d+$/.test(raw)) {
     if (!Number.isSafeInteger(Number(raw)))
-      throw new UnsafeArgumentsError('a number in them is larger than every reader can hold');
+      throw new UnsafeArgumentsError('a number in them is too large to be read exactly by every program');
     return BigInt(raw);
   }
   const value = Number(raw);
-  if (!Number.isFinite(value)) throw new UnsafeArgumentsError('a number in them is larger than every reader can hold');
+  if (!Number.isFinite(value))
+    throw new UnsafeArgumentsError('a number in them is too large to be read exactly by every program');
   return value;
 }
 

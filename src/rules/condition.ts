@@ -57,14 +57,14 @@ const noArguments: ReadonlyMap<string, unknown> = new Map();
 export function compileCondition(text: string): Condition | { readonly problem: string } {
   const before = conditionCache.get(text);
   if (before !== undefined) return before;
-  if (text.length > maxTextLength) return { problem: `a condition has at most ${maxTextLength} characters` };
+  if (text.length > maxTextLength) return { problem: `a condition must have at most ${maxTextLength} characters` };
   try {
     const program = environment.parse(text);
     const reading = analyzeCondition(program.ast as ASTNode);
     if ('problem' in reading) return reading;
     const { valid, type, error } = program.check();
     if (!valid) return { problem: readFirstLine(error) };
-    if (type !== 'bool' && type !== 'dyn') return { problem: `a condition is true or false; this is a ${type}` };
+    if (type !== 'bool' && type !== 'dyn') return { problem: `a condition must be true or false; this is a ${type}` };
     const condition = { ...reading, text, judge: createJudge(program, reading) };
     // Reloads must not accumulate conditions; a condition in use is held by its rule.
     if (conditionCache.size >= maxCachedConditions) conditionCache.clear();
@@ -82,9 +82,10 @@ function createJudge(
   return (call, args) => {
     if (reading.readsArgs) {
       if (args === undefined) return { error: 'the arguments are not known' };
-      if (args.kind === 'unsafe') return { error: `the arguments cannot be judged: ${args.reason}` };
+      if (args.kind === 'unsafe') return { error: `the arguments cannot be evaluated: ${args.reason}` };
       const work = reading.loops.times * args.values ** reading.loops.nested * Math.max(args.length, 1);
-      if (reading.loops.nested > 0 && work > maxLoopWork) return { error: 'the arguments are too large to be judged' };
+      if (reading.loops.nested > 0 && work > maxLoopWork)
+        return { error: 'the arguments are too large to be evaluated' };
     }
     resetMatchBudget();
     try {
@@ -154,13 +155,13 @@ function isUnder(path: string, root: string): boolean {
 }
 
 function parsePath(path: string): { readonly absolute: boolean; readonly names: readonly string[] } {
-  if (path === '' || /[\\\u0000]|^~/.test(path)) throw new Error('a path that cannot be judged by its text');
+  if (path === '' || /[\\\u0000]|^~/.test(path)) throw new Error('a path that cannot be checked by its text');
   const absolute = path.startsWith('/');
   const names: string[] = [];
   for (const name of path.split('/')) {
     if (name === '' || name === '.') continue;
     if (name !== '..') names.push(name);
-    else if (names.pop() === undefined && !absolute) throw new Error('a path that leads out of where it starts');
+    else if (names.pop() === undefined && !absolute) throw new Error('a path that leaves its starting folder');
   }
   return { absolute, names };
 }
@@ -183,7 +184,7 @@ function analyzeCondition(root: ASTNode): ConditionReads | { readonly problem: s
 
   function checkCall(name: string, args: readonly ASTNode[]): void {
     if (name === 'matches') problem ??= 'matches() can hang; use re(text, pattern)';
-    else if (!allowedFunctions.has(name)) problem ??= `there is no function ${name}() in conditions`;
+    else if (!allowedFunctions.has(name)) problem ??= `unknown function ${name}()`;
     if (name !== 're' && name !== 'glob') return;
     const pattern = args[1];
     if (pattern?.op === 'value' && typeof pattern.args === 'string') problem ??= compilePattern(name, pattern.args);
@@ -205,7 +206,8 @@ function analyzeCondition(root: ASTNode): ConditionReads | { readonly problem: s
         inside = addLoop(loops, receiver);
         nested = Math.max(nested, inside.nested);
         times = Math.max(times, inside.times);
-        if (inside.nested > maxNestedLoops) problem ??= `loops over arguments nest at most ${maxNestedLoops} deep`;
+        if (inside.nested > maxNestedLoops)
+          problem ??= `loops over arguments may be nested at most ${maxNestedLoops} deep`;
       }
       visitNode(receiver, loops);
       for (const child of args) visitNode(child, inside);

@@ -14,6 +14,6 @@ export async function loadConditions(): Promise<CompileCondition> {
 /** Returns a condition that was checked when its configuration was loaded. */
 export function requireCondition(text: string): Condition {
   const condition = engine?.(text) ?? { problem: 'it was not loaded' };
-  if ('problem' in condition) throw new Error(`a condition that cannot be judged: ${condition.problem}`);
+  if ('problem' in condition) throw new Error(`a condition that cannot be evaluated: ${condition.problem}`);
   return condition;
 }

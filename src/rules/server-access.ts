@@ -32,16 +32,18 @@ function checkTrust({ name, trust }: ServerTrust, { trustLevel }: SessionInWorks
 function checkWorkspace({ name }: ServerTrust, { workspace }: SessionInWorkspace): AccessDenial | undefined {
   if (workspace === undefined) return undefined;
   const { id, servers } = workspace;
-  if (servers === undefined) return { rule: `workspaces.${id}`, reason: `there is no workspace "${id}" any more` };
+  if (servers === undefined) return { rule: `workspaces.${id}`, reason: `the workspace "${id}" no longer exists` };
   if (servers === 'all' || (servers !== 'none' && servers.includes(name))) return undefined;
   const reason =
-    servers === 'none' ? `no server may be used in "${id}"` : `it is not among the servers for the workspace "${id}"`;
+    servers === 'none'
+      ? `no server may be used in "${id}"`
+      : `it is not in the list of servers of the workspace "${id}"`;
   return { rule: `workspaces.${id}.capabilities.servers`, reason };
 }
 
 function checkSessionServers({ name }: ServerTrust, { servers }: SessionInWorkspace): AccessDenial | undefined {
   if (servers === undefined || servers.includes(name)) return undefined;
-  return { rule: 'session.servers', reason: 'it is not among the servers this session was limited to' };
+  return { rule: 'session.servers', reason: 'it is not in the list of servers of this session' };
 }
 
 /** Finds the first reason why a session may not use a server; undefined if it may. */

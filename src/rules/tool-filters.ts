@@ -40,18 +40,18 @@ export function createToolFilters(server: string, texts: ToolFilterTexts | undef
   return {
     findRefusal(tool, held) {
       const denying = deny.find(resembles(tool));
-      if (denying !== undefined) return denyTool(`${key}.deny`, `"${denying.text}" of ${key}.deny denies it`);
-      if (!open && !allow.some(fits(tool))) return denyTool(`${key}.allow`, `it is not among ${key}.allow`);
+      if (denying !== undefined) return denyTool(`${key}.deny`, `"${denying.text}" in ${key}.deny denies it`);
+      if (!open && !allow.some(fits(tool))) return denyTool(`${key}.allow`, `it is not in ${key}.allow`);
       const better = replaced.find(resembles(tool));
       if (better !== undefined) {
-        return { ...denyTool(`${key}.instead`, `"${better.by}" is used in its place`), hint: `Call ${better.by}.` };
+        return { ...denyTool(`${key}.instead`, `"${better.by}" replaces it`), hint: `Call ${better.by}.` };
       }
       const missing = needs.find((need) => need.resembles(tool) && !held.includes(need.permission));
       if (missing === undefined) return undefined;
       const { permission } = missing;
       return {
-        ...denyTool(`${key}.permissions`, `it needs the permission "${permission}", which the session does not hold`),
-        hint: `Do without this tool, or ask for a session created with "--permission ${permission}".`,
+        ...denyTool(`${key}.permissions`, `it needs the permission "${permission}", which the session does not have`),
+        hint: `Continue without this tool, or ask for a session created with "--permission ${permission}".`,
         needs: needs.filter(resembles(tool)).map((need) => need.permission),
         claims: ['session.permissions', 'tool'],
       };

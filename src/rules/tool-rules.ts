@@ -163,7 +163,7 @@ function decideByRules(
   if (denying !== undefined) return decided(false, denying.id, `the rule "${denying.id}" denies it`, [denying]);
   const failed = outcomes.find(({ outcome }) => outcome === 'error');
   if (failed !== undefined) {
-    const why = `the rule "${failed.id}" cannot be judged for this call and therefore denies it: ${failed.error}`;
+    const why = `the rule "${failed.id}" cannot be evaluated for this call and therefore denies it: ${failed.error}`;
     return decided(false, failed.id, why, [failed]);
   }
   const allowing = outcomes.filter(({ effect }) => effect === 'allow');

@@ -42,8 +42,8 @@ export function createRunners(options: RunnersOptions): Runners {
 /** The sandbox of macOS reaches no registry, and no container there runs the programs of macOS. */
 async function refuseFetch(): Promise<never> {
   throw sandboxUnavailable(
-    'on macOS no package can be fetched in a sandbox',
-    'Install the package yourself, and name its program as the command.',
+    'on macOS packages cannot be downloaded in a sandbox',
+    'Install the package yourself, and use its program as the command.',
   );
 }
 

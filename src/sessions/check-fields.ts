@@ -30,8 +30,8 @@ export function checkPermissions(names: readonly string[]): string[] {
   const wrong = names.find((name) => typeof name !== 'string' || !permissionPattern.test(name));
   if (wrong === undefined) return [...new Set(names)];
   throw new AmbitError('REQUEST_INVALID', {
-    what: `"${String(wrong).slice(0, 60)}" is not a permission: it has up to 128 of a-z, 0-9 and ":._*-".`,
-    hint: 'Name permissions as "notes:write".',
+    what: `"${String(wrong).slice(0, 60)}" is not a valid permission: it has up to 128 characters of a-z, 0-9 and ":._*-".`,
+    hint: 'Write permissions like "notes:write".',
   });
 }
 
@@ -40,7 +40,7 @@ export function checkMetadata(metadata: SessionDraft['metadata'], maxBytes: numb
   const odd = Object.keys(metadata).find((key) => !metadataKeyPattern.test(key));
   if (odd !== undefined) {
     throw new AmbitError('REQUEST_INVALID', {
-      what: `"${odd.slice(0, 64)}" cannot name metadata; take up to 64 of letters, digits, ".", "_" and "-".`,
+      what: `"${odd.slice(0, 64)}" is not a valid metadata key; use up to 64 letters, digits, ".", "_" and "-".`,
     });
   }
   const bytes = Buffer.byteLength(JSON.stringify(metadata));

@@ -71,8 +71,8 @@ function assertScopes(permissions: readonly string[], ceiling: AccessCeiling | u
   const beyond = permissions.find((name) => ceiling?.scopes?.includes(name) === false);
   if (beyond === undefined) return;
   throw new AmbitError('REQUEST_INVALID', {
-    what: `The permission "${beyond}" is beyond what the credential allows.`,
-    hint: 'Ask for less.',
+    what: `The credential does not allow the permission "${beyond}".`,
+    hint: 'Request fewer permissions.',
     rule: 'key.scopes',
   });
 }
@@ -88,7 +88,7 @@ function lifetimeWithin(parent: Session | undefined, config: Config): { readonly
 function assertPattern(what: string, value: string | undefined, pattern: RegExp): void {
   if (value === undefined || pattern.test(value)) return;
   throw new AmbitError('REQUEST_INVALID', {
-    what: `The ${what} is not valid: it starts with a letter or digit, is short, and has no spaces.`,
+    what: `The ${what} is not valid: it must be short, start with a letter or digit, and contain no spaces.`,
   });
 }
 

@@ -15,10 +15,10 @@ export function boundDraft(parent: Session, draft: SessionDraft): SessionDraft {
   const other = servers?.find((name) => parent.servers !== undefined && !parent.servers.includes(name));
   if (other !== undefined) throw beyondParent(`may not use the server "${other.slice(0, 60)}"`, 'servers');
   const gained = draft.permissions?.find((name) => !parent.permissions.includes(name));
-  if (gained !== undefined) throw beyondParent(`does not hold the permission "${gained.slice(0, 60)}"`, 'permissions');
+  if (gained !== undefined) throw beyondParent(`does not have the permission "${gained.slice(0, 60)}"`, 'permissions');
   if (draft.trustLevel !== undefined && !isTrustAtMost(draft.trustLevel, parent.trustLevel)) {
     throw new AmbitError('TRUST_REQUIRED', {
-      what: `The trust level "${draft.trustLevel}" was asked for, but the parent is "${parent.trustLevel}".`,
+      what: `The trust level "${draft.trustLevel}" was requested, but the parent is "${parent.trustLevel}".`,
       rule: 'parent.trustLevel',
     });
   }
@@ -44,13 +44,15 @@ export function restrictionForChild(parent: Session, child: Session): Restrictio
 }
 
 export function parentNotFound(): AmbitError {
-  return new AmbitError('SESSION_NOT_FOUND', { what: 'This user has no live session to be the parent.' });
+  return new AmbitError('SESSION_NOT_FOUND', {
+    what: 'This user has no live session with that id that could be the parent.',
+  });
 }
 
 function beyondParent(what: string, rule: string): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: `The parent ${what}, so no session that it opens can be otherwise.`,
-    hint: 'Ask for less, or leave out the parent.',
+    what: `The parent ${what}, and its child sessions are bound by that.`,
+    hint: 'Request less, or leave out the parent.',
     rule: `parent.${rule}`,
   });
 }

@@ -1,5 +1,6 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { formatCount } from '../lib/text/format-count.ts';
 import type { Admission, Limits, QuotaRefusal } from '../stores/admission.ts';
 
 const limitNames: Readonly<Record<QuotaRefusal['limit'], readonly [unit: string, period: string]>> = {
@@ -59,8 +60,8 @@ export function quotaExceededError({ scope, limit, allowed, retryAfterMs }: Quot
       limit === 'concurrentCalls'
         ? 'Wait until a running call has ended, then call again.'
         : wait === null
-          ? 'No further call is possible; ask the orchestrator for a new session, or the operator for a larger quota.'
-          : `Call again in ${Math.ceil(wait / 1000)} s.`,
+          ? 'No more calls are possible. Ask the orchestrator for a new session, or the operator for a larger quota.'
+          : `Try again in ${Math.ceil(wait / 1000)} s.`,
     rule: `quotas.${scope}.${limit}`,
     ...(wait === null ? {} : { retryAfterMs: wait }),
   });

@@ -13,22 +13,20 @@ export function restrictRecord(session: Session, change: Restriction): Session {
   if (!isTrustAtMost(trustLevel, session.trustLevel)) {
     throw new AmbitError('TRUST_REQUIRED', {
       what: `The session is "${session.trustLevel}"; it cannot be made "${trustLevel}".`,
-      hint: 'A session can only be narrowed. Ask the orchestrator for another one.',
+      hint: 'A session can only be restricted further. Ask the orchestrator for a new session.',
       rule: 'session.trustLevel',
     });
   }
   if (!Number.isInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > session.ttlSeconds) {
-    throw widerError(
-      `The ttl of the session is ${session.ttlSeconds} s; it can only be made shorter, in whole seconds.`,
-    );
+    throw widerError(`The ttl of the session is ${session.ttlSeconds} s; it can only be shortened, in whole seconds.`);
   }
   const added = session.servers === undefined ? [] : (servers ?? []).filter((each) => !session.servers?.includes(each));
   if (added.length > 0) {
-    throw widerError(`The session is limited to its own servers; "${added[0]}" is not among them.`, 'session.servers');
+    throw widerError(`The server "${added[0]}" is not in the list of servers of the session.`, 'session.servers');
   }
   const gained = permissions.find((each) => !session.permissions.includes(each));
   if (gained !== undefined) {
-    throw widerError(`The session does not hold the permission "${gained.slice(0, 60)}".`, 'session.permissions');
+    throw widerError(`The session does not have the permission "${gained.slice(0, 60)}".`, 'session.permissions');
   }
   const fewer = servers !== undefined && servers.length !== session.servers?.length;
   const lost = permissions.length !== session.permissions.length;
@@ -45,7 +43,7 @@ export function restrictRecord(session: Session, change: Restriction): Session {
 function widerError(what: string, rule?: string): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
     what,
-    hint: 'A session can only be narrowed.',
+    hint: 'A session can only be restricted further.',
     ...(rule === undefined ? {} : { rule }),
   });
 }
@@ -61,7 +59,7 @@ export async function restrictSession(
   if (session === undefined) throw new AmbitError('SESSION_NOT_FOUND');
   if (Object.keys(restriction).length === 0) {
     throw new AmbitError('REQUEST_INVALID', {
-      what: 'Nothing was said to narrow: trust, ttl, servers or permissions.',
+      what: 'There is nothing to restrict: give trust, ttl, servers or permissions.',
     });
   }
   const { servers, ...rest } = restriction;

@@ -22,7 +22,8 @@ export function readSessionVariables(
 ): SessionEnvironment {
   const readVariable = (name: string) => env[name] || undefined;
   const id = readVariable('AMBIT_SESSION_ID');
-  if (id !== undefined && !isSuppliedId(id)) throw createError('AMBIT_SESSION_ID must be 8 to 64 of a-z, 0-9 and "-"');
+  if (id !== undefined && !isSuppliedId(id))
+    throw createError('AMBIT_SESSION_ID must have 8 to 64 characters of a-z, 0-9 and "-"');
   const [userId, agentId] = [readVariable('AMBIT_USER_ID'), readVariable('AMBIT_AGENT_ID')];
   const ttlSeconds = readSeconds(readVariable('AMBIT_SESSION_TTL_SECONDS'), createError);
   const storeDir = readVariable('AMBIT_SESSION_STORE_DIR');
@@ -50,5 +51,5 @@ function readBoolean(text: string | undefined, createError: CreateError): boolea
   if (text === undefined) return undefined;
   if (/^(?:1|true|yes|on)$/i.test(text)) return true;
   if (/^(?:0|false|no|off)$/i.test(text)) return false;
-  throw createError('AMBIT_SESSION_INCLUDE_META is true or false');
+  throw createError('AMBIT_SESSION_INCLUDE_META must be true or false');
 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseToken } from '../identity/token.ts';
+import { formatCount } from '../lib/text/format-count.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
 import { followStore } from './follow-store.ts';
@@ -262,9 +263,11 @@ function creationError(
       what:
         created.what === 'name'
           ? `A live session of this user is already named "${name}".`
-          : 'A session with that id was opened before.',
+          : 'A session with that id already exists or existed before.',
     });
   }
   if (created.cap === 'inAll') return new AmbitError('SESSION_LIMIT');
-  return new AmbitError('SESSION_LIMIT', { what: `This user already has ${maxPerUser} live sessions.` });
+  return new AmbitError('SESSION_LIMIT', {
+    what: `This user has reached the limit of ${formatCount(maxPerUser, 'live session')}.`,
+  });
 }

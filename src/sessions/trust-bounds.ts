@@ -23,7 +23,7 @@ export async function directBound(
   const rule = 'sessions.allowDirect';
   if (allowDirect === 'never') return { max: 'sandboxed', rule };
   if (allowDirect === 'always' || (await hasSeveralUsers?.()) !== true) return { max: 'direct', rule };
-  const why = 'more than one user can call here, and a direct server could read what is not its own user’s';
+  const why = 'more than one user can call this gateway, and a direct server could read data of other users';
   return { max: 'sandboxed', rule, why };
 }
 
@@ -39,7 +39,7 @@ export function trustWithin(
   const { rule, why } = bounds.find(({ max }) => max === ceiling) as TrustBound;
   const because = why === undefined ? '' : `: ${why}`;
   throw new AmbitError('TRUST_REQUIRED', {
-    what: `The trust level "${wanted}" was asked for, but the bounds here allow "${ceiling}" at most${because}.`,
+    what: `The trust level "${wanted}" was requested, but at most "${ceiling}" is allowed here${because}.`,
     rule,
   });
 }

@@ -21,7 +21,7 @@ const max = {
 
 export function checkId(id: string): void {
   if (typeof id !== 'string' || !idPattern.test(id))
-    refuseRequest('A session id has 1 to 128 characters of a-z, 0-9 and "-".');
+    refuseRequest('A session id must have 1 to 128 characters of a-z, 0-9 and "-".');
 }
 
 export function checkNew(session: NewSession, caps: Caps): void {
@@ -52,7 +52,7 @@ export function readCursor(page: PageRequest): { readonly at: number; readonly i
   checkCount('limit', limit, 1, max.page);
   if (after === undefined) return { at: -1, id: '', limit };
   const match = /^(\d{1,16})\.([a-z0-9-]+)$/.exec(after);
-  if (match === null) return refuseRequest('The page to go on from is not one that was given.');
+  if (match === null) return refuseRequest('The page cursor is not valid.');
   return { at: Number(match[1]), id: match[2] as string, limit };
 }
 

@@ -90,13 +90,13 @@ export function isRestricted(before: SessionRecord, after: SessionRecord): boole
 export function applyChange(record: SessionRecord, change: SessionChange): SessionRecord {
   const unknown = Object.keys(change).filter((key) => !(changeableFields as readonly string[]).includes(key));
   if (unknown.length > 0) {
-    throw new AmbitError('REQUEST_INVALID', { what: `A session's ${unknown.join(', ')} cannot change.` });
+    throw new AmbitError('REQUEST_INVALID', { what: `A session's ${unknown.join(', ')} cannot be changed.` });
   }
   const next = { ...record, ...change, version: record.version + 1 };
   // An end in the past means now, because remains are kept from `endsAt` on.
   if (change.endsAt !== undefined) next.endsAt = Math.max(change.endsAt, record.lastActiveAt);
   if (next.ttlSeconds > record.ttlSeconds || (change.endsAt ?? 0) > record.endsAt) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'The life of a session can be made shorter, not longer.' });
+    throw new AmbitError('REQUEST_INVALID', { what: 'The lifetime of a session can be shortened, but not extended.' });
   }
   return next;
 }

@@ -48,11 +48,12 @@ const errorCodes: Readonly<Record<SafeRootCode, ErrorCode>> = {
 };
 
 const hints: Partial<Record<SafeRootCode, string>> = {
-  IS_A_DIRECTORY: 'Look into it with session_list_dir.',
-  TOO_MANY_LINKS: 'Ask for the file itself instead of the link.',
-  NO_PERMISSION: 'Leave it, or ask the operator: the gateway runs under an account that may not use it.',
-  READ_ONLY: 'Nothing can be written there.',
-  NO_SPACE: 'Nothing was changed. The operator must make room.',
+  IS_A_DIRECTORY: 'List its content with session_list_dir.',
+  TOO_MANY_LINKS: 'Use the path of the file itself instead of the link.',
+  NO_PERMISSION:
+    'Continue without it, or ask the operator: the account that runs the gateway has no permission for it.',
+  READ_ONLY: 'Choose another place.',
+  NO_SPACE: 'Nothing was changed. The operator must free some space.',
   INTO_ITSELF: 'Choose a new name outside the folder that is moved.',
 };
 
@@ -107,7 +108,7 @@ async function missingFileError(path: string, readFolderNames: ReadFolderNames):
       quotePath([...folder, name].join('/')),
     );
     const where = folder.length === 0 ? 'the workspace itself' : quotePath(folder.join('/'));
-    const nearest = depth === names.length - 1 ? '' : ` The nearest folder on the way that does is ${where}.`;
+    const nearest = depth === names.length - 1 ? '' : ` The nearest existing folder on that path is ${where}.`;
     const instead = similar.length === 0 ? '' : ` There is ${joinWords(similar)}.`;
     return new AmbitError('FILE_NOT_FOUND', { what: `${quotePath(path)} does not exist.${nearest}${instead}` });
   }

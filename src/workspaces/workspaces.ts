@@ -83,7 +83,7 @@ function findWorkspace(
   const workspace = Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
   if (workspace === undefined) {
     throw new AmbitError('WORKSPACE_NOT_FOUND', {
-      what: 'The workspace of the session is not in the configuration any more.',
+      what: 'The workspace of the session is no longer in the configuration.',
       hint: 'Use a session in another workspace, or ask the operator.',
     });
   }

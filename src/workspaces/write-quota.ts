@@ -199,9 +199,9 @@ function quotaError(limit: number, what: 'bytes' | 'entries'): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
     what:
       what === 'bytes'
-        ? `The session may write ${limit} bytes in its life, and this would be more.`
-        : `The session may make ${limit} files and folders in its life, and has made them.`,
+        ? `This would exceed the limit of ${limit} bytes that the session may write.`
+        : `The session has reached its limit of ${limit} files and folders.`,
     rule: `workspaces.*.files.${what === 'bytes' ? 'sessionBytes' : 'sessionEntries'}`,
-    hint: 'Write less, or go on in another session; the operator can raise the bound.',
+    hint: 'Write less, or continue in another session. The operator can raise the limit.',
   });
 }

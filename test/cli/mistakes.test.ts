@@ -133,8 +133,8 @@ describe('on the command line', () => {
 
 describe('in names', () => {
   test.each([
-    ['session create --workspace gardn', 'no workspace "gardn"; did you mean "garden"?', 'workspaces named'],
-    ['stdio --workspace gardn', 'no workspace "gardn"; did you mean "garden"?', 'workspaces named'],
+    ['session create --workspace gardn', 'no workspace "gardn"; did you mean "garden"?', 'ambit workspace list'],
+    ['stdio --workspace gardn', 'no workspace "gardn"; did you mean "garden"?', 'ambit workspace list'],
     ['workspace show gardn', 'no workspace "gardn"; did you mean "garden"?', 'ambit workspace list'],
     ['session create --server note', 'no server "note"; did you mean "notes"?', 'ambit server list'],
     ['server check note', 'no enabled server "note"; did you mean "notes"?', 'ambit server list'],
@@ -151,20 +151,24 @@ describe('in names', () => {
     ['login notes --user ann', 'is a process', 'Correct it'],
     ['import missing.json', 'there is no such file', '"mcpServers"'],
     ['import broken.json', 'not valid JSON', '"mcpServers"'],
-    ['import empty.json', 'no map "mcpServers" or "servers"', '"mcpServers"'],
+    ['import empty.json', 'no "mcpServers" or "servers" object', '"mcpServers"'],
     ['import --undo', 'no backup', 'ambit import'],
   ])('ambit %s', async (line, message, hint) => {
     expectHelp(await ambit(line.replace(/(\w+\.json)/, at('$1'))), 1, message, hint);
   });
 
   test('an ended session is gone', async () => {
-    expectHelp(await ambit(`session restrict ${ended} --ttl 5`), 1, 'No live session', 'ambit session list');
+    expectHelp(await ambit(`session restrict ${ended} --ttl 5`), 1, 'no live session', 'ambit session list');
   });
 });
 
 describe('in the configuration', () => {
   test.each([
-    ['version: 1\nservers:\n\tnotes: {}\n', '3:1 not valid YAML: tabs cannot indent', 'Correct the lines'],
+    [
+      'version: 1\nservers:\n\tnotes: {}\n',
+      '3:1 not valid YAML: tabs cannot be used for indentation',
+      'Correct the lines',
+    ],
     [
       'version: 1\nservers:\n  a:\n   command: x\n  command: y\n',
       'servers.command: expected a map',
@@ -175,20 +179,24 @@ describe('in the configuration', () => {
     ['version: 1\nserver: {}\n', 'server: unknown key; did you mean "servers"?', 'Correct the lines'],
     ['servers: {}\n', 'version: missing; expected 1', 'Correct the lines'],
     ['version: 1\nservers: { a: {} }\n', 'needs a command to start, or a url', 'Correct the lines'],
-    ['version: 1\nservers: { a: { command: x, url: "http://x" } }\n', 'either command or url', 'Correct the lines'],
-    ['version: 1\nservers: { My_Notes: { command: x } }\n', 'the name of a server has', 'Correct the lines'],
+    [
+      'version: 1\nservers: { a: { command: x, url: "http://x" } }\n',
+      'command and url cannot be used together',
+      'Correct the lines',
+    ],
+    ['version: 1\nservers: { My_Notes: { command: x } }\n', 'a server name has', 'Correct the lines'],
     ['version: 1\nservers: { a: { command: x, trust: sandboxd } }\n', 'did you mean "sandboxed"?', 'Correct the lines'],
     ['version: 1\nservers: { a: { command: x, args: y.js } }\n', 'expected a list', 'Correct the lines'],
     ['version: 1\nservers: { a: { command: x, env: { PORT: 80 } } }\n', 'put it in quotes', 'Correct the lines'],
     ['version: 1\nservers: { a: { url: example.com/mcp } }\n', 'starts with http://', 'Correct the lines'],
     ['version: 1\nlisten: { port: 80000 }\n', 'at most 65535', 'Correct the lines'],
-    ['version: 1\nlisten: { host: 0.0.0.0 }\n', 'beyond loopback', 'Correct the lines'],
+    ['version: 1\nlisten: { host: 0.0.0.0 }\n', 'not loopback', 'Correct the lines'],
     ['version: 1\nlisten: { tls: { cert: a, key: b } }\n', 'listen.tls', 'Correct the lines'],
     ['version: 1\nstore: { kind: postgres }\n', '"memory", "sqlite" or "redis"', 'Correct the lines'],
     ['version: 1\nworkspaces: { w: { path: gardne } }\n', 'garden?', 'create: true'],
-    ['version: 1\nworkspaces: { w: { path: afile } }\n', 'is not a folder', 'make the folder'],
-    ['version: 1\nworkspaces: { w: { path: . } }\n', 'lies inside the workspace "w"', 'out of every workspace'],
-    ['version: 1\nworkspaces: { w: { path: data/w } }\n', 'lies inside the data directory', 'out of every workspace'],
+    ['version: 1\nworkspaces: { w: { path: afile } }\n', 'is not a folder', 'create the folder'],
+    ['version: 1\nworkspaces: { w: { path: . } }\n', 'is inside the workspace "w"', 'outside of every workspace'],
+    ['version: 1\nworkspaces: { w: { path: data/w } }\n', 'is inside the data directory', 'outside of every workspace'],
   ])('%j', async (text, message, hint) => {
     writeFileSync(at('wrong.yaml'), text);
     expectHelp(await ambit('serve --port 0', 'wrong.yaml'), 1, message, hint);
@@ -196,13 +204,13 @@ describe('in the configuration', () => {
 
   test.each(['claude.json', 'vscode.json', 'settings.json'])('%s is the file of another client', async (name) => {
     const outcome = await ambit('serve --port 0', name);
-    expectHelp(outcome, 1, 'servers of another MCP client', `ambit import ${at(name)}`);
+    expectHelp(outcome, 1, 'server list of another MCP client', `ambit import ${at(name)}`);
     expect(outcome.stderr).toContain('include:');
   });
 
   test.each([
     ['missing.yaml', 'There is no configuration at', '--config FILE'],
-    ['garden', 'it is not a plain file', '--config FILE'],
+    ['garden', 'it is not a regular file', '--config FILE'],
   ])('%s is none', async (name, message, hint) => {
     expectHelp(await ambit('serve --port 0', name), 1, message, hint);
   });
@@ -223,9 +231,9 @@ describe('in the machine', () => {
   test.each([
     ['afile', 'is not a folder'],
     ['afile/x', 'not a folder'],
-    ['dangling', 'a link that leads nowhere'],
+    ['dangling', 'a broken symbolic link'],
     ['x'.repeat(300), 'the name is too long'],
-    ['/proc/x', 'nothing can be made there'],
+    ['/proc/x', 'nothing can be created there'],
     ['/dev/null', 'is not a folder'],
     ['/etc', 'cannot be kept private'],
   ])('a data directory at %s', async (data, message) => {
@@ -256,8 +264,8 @@ describe('in the machine', () => {
       run('-r', at('old.cjs'), ambitBin, 'doctor'),
       run(at('bin/ambit.js'), 'doctor'),
     ]);
-    expectHelp(outdated, 1, 'Ambit needs Node 20.19 or newer, and this is Node 20.18.3', 'https://nodejs.org');
-    expectHelp(unbuilt, 1, 'A part of Ambit is missing', 'npm ci');
+    expectHelp(outdated, 1, 'Ambit needs Node 20.19 or newer. This is Node 20.18.3', 'https://nodejs.org');
+    expectHelp(unbuilt, 1, 'A file of Ambit is missing', 'npm ci');
   });
 
   test('an error that nobody expected is one line, and its stack is there on demand', async () => {
@@ -265,7 +273,7 @@ describe('in the machine', () => {
     const env = { AMBIT_CONFIG: 5 as unknown as string };
     const { code, stderr } = await ambitInProcess(['session', 'list'], env);
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^ambit: INTERNAL: Ambit itself failed: TypeError: .*\nambit: Please report .*\n$/);
+    expect(stderr).toMatch(/^ambit: INTERNAL: Internal error in Ambit: TypeError: .*\nambit: Please report .*\n$/);
     const debugged = await ambitInProcess(['session', 'list'], { ...env, AMBIT_DEBUG: '1' });
     expect(debugged.stderr).toMatch(/^ambit: +at /m);
   });

@@ -66,7 +66,7 @@ test('a session that can have no folder is not opened, and says what to do', asy
   const on = await start({ workspaces: { repo: { path: join(workspace, '..'), isolation: 'worktree' } } });
   const refused = on.open({ name: 'one', workspaceId: 'repo' });
   await expect(refused).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
-  await expect(refused).rejects.toThrow('it lies in no git repository');
+  await expect(refused).rejects.toThrow('it is not in a git repository');
   await expect(refused).rejects.not.toThrow(folder);
   // Nothing of it is left: the name is free.
   await expect(on.open({ name: 'one' })).resolves.toBeDefined();

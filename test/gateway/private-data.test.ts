@@ -129,7 +129,7 @@ describe('S2: a data directory that cannot be made private is refused', () => {
         chmodSync(dataDir, 0o755);
         return dataDir;
       },
-      /holds things that are not of Ambit/,
+      /contains files that do not belong to Ambit/,
     ],
     [
       'a file',
@@ -183,7 +183,7 @@ describe('S2: a data directory that cannot be made private is refused', () => {
     chmodSync(join(dataDir, name), 0o777);
     await expect(open()).rejects.toMatchObject({
       code: 'CONFIG_INVALID',
-      message: expect.stringMatching(/may write to it/),
+      message: expect.stringMatching(/can write to it/),
     });
     expect(mode(join(dataDir, name))).toBe('777');
   });

@@ -93,7 +93,7 @@ describe.each(storeKinds)('quotas of two gateways on one %s store', (kind) => {
           'ambit/error': {
             code: 'QUOTA_EXCEEDED',
             rule: 'quotas.session.callsPerMinute',
-            hint: expect.stringMatching(/^Call again in \d+ s\.$/),
+            hint: expect.stringMatching(/^Try again in \d+ s\.$/),
             retryAfterMs: expect.any(Number),
           },
         },

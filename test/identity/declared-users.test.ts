@@ -20,9 +20,9 @@ test('users and teams are declared in the configuration', async () => {
 });
 
 test.each([
-  ['{ users: [{ name: ada, teams: [core] }] }', 'governance.users[0].teams[0]: this team is not among "teams"'],
+  ['{ users: [{ name: ada, teams: [core] }] }', 'governance.users[0].teams[0]: this team is not listed in "teams"'],
   ['{ users: [{ name: ada }, { name: ada }] }', 'governance.users[1].name: another user already has this name'],
-  ['{ users: [{ name: anonymous }] }', 'those who prove none'],
+  ['{ users: [{ name: anonymous }] }', 'reserved for anonymous callers'],
   ['{ users: [{ name: "a b" }] }', 'expected up to 128'],
   ['{ teams: ["a b"] }', 'expected up to 64'],
   ['{ users: [{ name: ada, key: ambk_x }] }', 'key'],

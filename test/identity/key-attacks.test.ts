@@ -80,7 +80,7 @@ describe('a key', () => {
     expect(second.view.previousUntil).not.toBeNull();
     expect([await tries(first.key), await tries(second.key), await tries(first.key)]).toEqual(['ada', 'ada', 'ada']);
     some.advance(3600_000);
-    expect(await tries(first.key)).toBe('UNAUTHENTICATED: The key has been rotated, and this is the one before.');
+    expect(await tries(first.key)).toBe('UNAUTHENTICATED: The key has been rotated. This is the old one.');
     expect(await tries(second.key)).toBe('ada');
     const third = await directory.keys.rotate(first.id);
     expect(await tries(second.key)).toContain('rotated');
@@ -119,7 +119,7 @@ describe('a key', () => {
     await here.directory.keys.revoke(one.id);
     expect(await there.tryKey(one.key)).toContain('revoked');
     await here.directory.users.remove('eve');
-    expect(await there.tryKey(two.key)).toContain('no longer there');
+    expect(await there.tryKey(two.key)).toContain('no longer exists');
   });
 
   test('that is revoked while it is being read is not remembered as good', async () => {

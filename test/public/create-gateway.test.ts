@@ -42,7 +42,7 @@ servers:
   const client = await sdkClients['SDK v1'](gateway.connect(id));
   expect(await client.call('here__mark')).toBe('before');
 
-  await expect(gateway.listen({ host: '0.0.0.0', port: 0 })).rejects.toThrow('beyond loopback');
+  await expect(gateway.listen({ host: '0.0.0.0', port: 0 })).rejects.toThrow('not loopback');
   const { url } = await gateway.listen({ host: '127.0.0.1', port: 0 });
   const initialize = {
     jsonrpc: '2.0',

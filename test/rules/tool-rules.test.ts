@@ -175,8 +175,8 @@ describe('each refusal names its rule and reason', () => {
     createTestRules(rules, filters).for('notes')?.decide(someone, 'write', createArgumentsReader(args));
 
   test.each([
-    [[], { deny: ['wr*'] }, 'servers.notes.tools.deny', /"wr\*" of servers.notes.tools.deny/, ['tool']],
-    [[], { allow: ['read'] }, 'servers.notes.tools.allow', /not among/, ['tool']],
+    [[], { deny: ['wr*'] }, 'servers.notes.tools.deny', /"wr\*" in servers.notes.tools.deny/, ['tool']],
+    [[], { allow: ['read'] }, 'servers.notes.tools.allow', /is not in servers/, ['tool']],
     [
       [],
       { permissions: { '*': 'notes:write' } },
@@ -196,7 +196,7 @@ describe('each refusal names its rule and reason', () => {
       [{ id: 'err', deny: ['*'], when: `args.path == 'x'` }],
       {},
       'err',
-      /cannot be judged.*No such key: path/,
+      /cannot be evaluated.*No such key: path/,
       ['args.path', 'tool'],
     ],
     [
@@ -206,7 +206,7 @@ describe('each refusal names its rule and reason', () => {
       ],
       {},
       'err',
-      /cannot be judged/,
+      /cannot be evaluated/,
       ['args.path', 'tool'],
     ],
   ])('%j %j', (rules, filters, by, why, claims) => {

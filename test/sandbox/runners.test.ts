@@ -65,7 +65,7 @@ describe.skipIf(!hasBwrap() || !hasPodman())('the sandbox that is chosen', () =>
     const launch = { command: '/bin/sh', args: [], env: {}, cwd: folder, tmpDir: join(tmpRoot, 'v1'), confinement };
     await expect(own?.start(launch)).rejects.toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
-      message: expect.stringContaining('kept by a container engine'),
+      message: expect.stringContaining('stored by a container engine'),
     });
   });
 });

@@ -265,8 +265,8 @@ describe('quotas', () => {
   });
 
   test.each([
-    [{ callsPerMinute: 5 }, 'callsPerMinute', /Call again in 12 s/, 12_000],
-    [{ totalCalls: 5 }, 'totalCalls', /No further call is possible/, undefined],
+    [{ callsPerMinute: 5 }, 'callsPerMinute', /Try again in 12 s/, 12_000],
+    [{ totalCalls: 5 }, 'totalCalls', /No more calls are possible/, undefined],
   ])('L11: a session with %j makes exactly that many', async (limits, name, words, wait) => {
     quotas = { session: limits };
     const [sessions, session] = await openInProcess();

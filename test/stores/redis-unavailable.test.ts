@@ -113,7 +113,7 @@ describe.skipIf(program === undefined)('a server in trouble', () => {
     await client.config('SET', 'maxmemory', '1');
     await expect(store.create(createNewSession())).rejects.toMatchObject({
       ...away,
-      message: 'The session store answers OOM.',
+      message: 'The session store answered with the error OOM.',
     });
     await client.config('SET', 'maxmemory', '0');
     client.disconnect();

@@ -5,6 +5,7 @@ import type { findWorkspaceProblems } from '../../config/load/workspace-folders.
 import { isAmbitError } from '../../errors.ts';
 import { findPrivacyObstacle } from '../../lib/fs/private-files.ts';
 import { inspectMachine, type Machine } from '../../sandbox/common/machine.ts';
+import { extractSandboxProblem } from '../../sandbox/common/sandbox-errors.ts';
 import { createTmpRoot } from '../../sandbox/common/sweep-leftovers.ts';
 import { createLimiter } from '../../sandbox/limits/limiter.ts';
 import type { EnforcedLimits, LimitEnforcer, ResourceLimits } from '../../sandbox/limits/limits.ts';
@@ -190,7 +191,7 @@ async function examineRunner(sandbox: SandboxRunner): Promise<{ finding: Finding
       result,
     };
   } catch (error) {
-    const why = (error as Error).message.replace(/^.*no sandbox can be had here: /, '').replace(/\.$/, '');
+    const why = extractSandboxProblem(error as Error).replace(/\.$/, '');
     return { finding: { ...about, state: 'missing', detail: why, remedy: isAmbitError(error) ? error.hint : null } };
   }
 }

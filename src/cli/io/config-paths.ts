@@ -15,7 +15,7 @@ export interface ConfigPaths {
 export function findConfigPaths(invocation: Invocation): ConfigPaths {
   const { env } = invocation;
   for (const name of ['config', 'data-dir']) {
-    if (readFlag(invocation, name) === '') throw new UsageError(`--${name} takes a path, and this one is empty`);
+    if (readFlag(invocation, name) === '') throw new UsageError(`--${name} needs a path, and the given one is empty`);
   }
   const home = homedir();
   const configFile = locateConfig({ flag: readFlag(invocation, 'config'), env, home });
@@ -28,7 +28,7 @@ export async function loadConfiguration(paths: ConfigPaths, log?: Log): Promise<
   if (!existsSync(paths.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `There is no configuration at ${paths.configFile}.`,
-      hint: 'Write one there that starts with "version: 1", name another with --config FILE, or take over the servers of another client with "ambit import".',
+      hint: 'Create it (the first line is "version: 1"), choose another file with --config FILE, or import the servers of another client with "ambit import".',
     });
   }
   // Loaded late: the configuration reader takes longer to load than most commands take.

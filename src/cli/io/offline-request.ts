@@ -26,7 +26,7 @@ export async function offlineRequest(
     : (await loadConfig({ text: '{"version":1}', file: '(none)' })).config;
   // A session opened in memory would be gone before anyone could use it.
   if (!storeKinds[config.store.kind].isDurable) {
-    const what = `No gateway is running for ${configFile}, and its store lasts only as long as one.`;
+    const what = `No gateway is running for ${configFile}, and its store exists only in the memory of a gateway.`;
     throw new AmbitError('GATEWAY_UNREACHABLE', { what });
   }
   const operator = await openOperator({ config, configFile, dataDir, log: createLog(invocation) });

@@ -97,5 +97,5 @@ function decidesWhatRuns(value: string): boolean {
 }
 
 function shortenValue(text: string): string {
-  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}… (${text.length - maxLength} characters more)`;
+  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}… (${text.length - maxLength} more characters)`;
 }

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { formatCount } from '../../lib/text/format-count.ts';
 import { createConfigJsonSchema, listKeysAt } from '../schema/json-schema.ts';
 import { type ConfigProblem, isSecret, joinWithOr, type KeyPath, showKind, showValue } from './problem.ts';
 import { suggestClosest } from './suggest.ts';
@@ -55,8 +56,8 @@ function explainWrongSize(issue: ZodIssue & { code: 'too_small' | 'too_big' }, v
   const exclusive = issue.inclusive === false;
   const relation =
     issue.code === 'too_small' ? (exclusive ? 'more than' : 'at least') : exclusive ? 'less than' : 'at most';
-  if (issue.origin === 'string') return `expected ${relation} ${bound} character${bound === 1 ? '' : 's'}`;
-  if (issue.origin === 'array') return `expected ${relation} ${bound} ${bound === 1 ? 'entry' : 'entries'}`;
+  if (issue.origin === 'string') return `expected ${relation} ${formatCount(Number(bound), 'character')}`;
+  if (issue.origin === 'array') return `expected ${relation} ${formatCount(Number(bound), 'entry', 'entries')}`;
   return `expected ${relation} ${bound}${describeFound(value, path, 'a number')}`;
 }
 

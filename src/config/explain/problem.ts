@@ -1,5 +1,6 @@
 import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 
 export type KeyPath = readonly (string | number)[];
 
@@ -30,7 +31,7 @@ export function configInvalidError(file: string, problems: readonly ConfigProble
     return `${file}:${line}:${col} ${path === '' ? '' : `${path}: `}${problem.message}`;
   });
   const unique = [...new Set(lines)];
-  if (placed.length > maxLines) unique.push(`${file}: and ${placed.length - maxLines} further problems`);
+  if (placed.length > maxLines) unique.push(`${file}: and ${formatCount(placed.length - maxLines, 'more problem')}`);
   return new AmbitError('CONFIG_INVALID', { what: unique.join('\n') });
 }
 

@@ -25,16 +25,16 @@ export async function includeServers(config: ConfigDraft, folder: string): Promi
     const text = await readConfigFile(file).catch((error: unknown) => error);
     if (typeof text !== 'string') {
       if (!isAmbitError(text)) throw text;
-      warn(`${text.message.slice(text.message.lastIndexOf(': ') + 2)}; its servers are absent`);
+      warn(`${text.message.slice(text.message.lastIndexOf(': ') + 2)}; its servers are not loaded`);
       continue;
     }
     const read = readMcpServers(text, config.context.envPrefixes);
     for (const problem of read.problems) warn(problem);
     for (const { name, server } of read.servers) {
       if (Object.hasOwn(config.servers, name)) {
-        warn(`${name}: the configuration has a server of this name, which is used instead`);
+        warn(`${name}: the configuration already has a server with this name, which is used instead`);
       } else if (from.has(name)) {
-        warn(`${name}: ${from.get(name)} has a server of this name, which is used instead`);
+        warn(`${name}: ${from.get(name)} already has a server with this name, which is used instead`);
       } else {
         from.set(name, shownFile);
         servers[name] = { ...server, source: 'project', file };

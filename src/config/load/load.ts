@@ -86,8 +86,8 @@ function isClientFile(value: unknown): boolean {
 function clientFileError(path: string): AmbitError {
   const file = escapeControls(path);
   return new AmbitError('CONFIG_INVALID', {
-    what: `${file} lists the servers of another MCP client; it is not a configuration of Ambit.`,
-    hint: `Take its servers over with "ambit import ${file}", or name it in a configuration: "version: 1" and "include: [${file}]".`,
+    what: `${file} is the server list of another MCP client, not an Ambit configuration.`,
+    hint: `Import its servers with "ambit import ${file}", or include it in a configuration: "version: 1" and "include: [${file}]".`,
   });
 }
 

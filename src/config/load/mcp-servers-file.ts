@@ -60,20 +60,21 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
     // The text is not trusted: no regular expressions over the whole.
     file = JSON.parse(stripTrailingCommas(stripComments(text)));
   } catch {
-    return { servers: [], problems: ['it is not valid JSON; its servers are absent'] };
+    return { servers: [], problems: ['it is not valid JSON; its servers are not loaded'] };
   }
   const found = findServerMap(file);
   if (found === undefined || !isMap(found.map)) {
-    return { servers: [], problems: ['it has no map "mcpServers" or "servers"'] };
+    return { servers: [], problems: ['it has no "mcpServers" or "servers" object'] };
   }
   const servers = new Map<string, ForeignServer>();
   const problems: string[] = [];
   for (const [spelled, value] of Object.entries(found.map)) {
     const label = `${found.key}.${showPath([spelled])}`;
-    const reject = (why: string): void => void problems.push(`${label}: ${escapeControls(why)}; this server is absent`);
+    const reject = (why: string): void =>
+      void problems.push(`${label}: ${escapeControls(why)}; this server is not loaded`);
     const name = normalizeName(spelled);
-    if (name === undefined) reject('the name of a server has 1 to 40 of a-z, 0-9 and "-", and "ambit" is reserved');
-    else if (servers.has(name)) reject(`another server of this file is called "${name}" too`);
+    if (name === undefined) reject('a server name has 1 to 40 characters of a-z, 0-9 and "-"; "ambit" is reserved');
+    else if (servers.has(name)) reject(`another server in this file has the same name "${name}"`);
     else {
       const read = readServer(name, value, prefixes);
       if (typeof read === 'string') reject(read);
@@ -113,7 +114,7 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
 function listOddities(value: Record<string, unknown>): string[] {
   const notes: string[] = [];
   for (const key of ['command', 'args', 'env', 'url', 'headers']) {
-    if (containsVariable(value[key])) notes.push(`.${key}: "\${…}" is not expanded here; it is passed on as it stands`);
+    if (containsVariable(value[key])) notes.push(`.${key}: "\${…}" is not expanded here; it is passed on unchanged`);
   }
   if (value['cwd'] !== undefined) notes.push('.cwd: ignored; a server runs in the workspace of its session');
   if (value['envFile'] !== undefined) notes.push('.envFile: ignored; write the variables into "env"');

@@ -42,7 +42,7 @@ function tryResolve(path: string, problems: string[]): string[] {
   try {
     return resolveSymlinks(path);
   } catch (cause) {
-    const why = describeFileError(cause)?.meaning ?? `it cannot be followed (${(cause as Error).message})`;
+    const why = describeFileError(cause)?.meaning ?? `the path cannot be resolved (${(cause as Error).message})`;
     problems.push(`${path}: ${why}`);
     return [];
   }
@@ -134,15 +134,17 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
     for (const { name, path, locations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
       if (!locations.some((location) => isInside(location, open))) continue;
       const remedy =
-        flag === undefined ? 'name a folder further down instead' : `move it elsewhere and name it with ${flag}`;
+        flag === undefined
+          ? 'use a folder further down instead'
+          : `move it elsewhere and set its new path with ${flag}`;
       problems.push(
-        `${name} ${path} lies inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; ${remedy}`,
+        `${name} ${path} is inside ${reach.name} (${reach.path}), where an agent could ${reach.harm} it; ${remedy}`,
       );
     }
     const dataEnd = data.at(-1);
     if (dataEnd !== undefined && open !== dataEnd && isInside(open, dataEnd)) {
       problems.push(
-        `${reach.name} (${reach.path}) lies inside the data directory ${dataDir}; move it elsewhere, or name another data directory with --data-dir`,
+        `${reach.name} (${reach.path}) is inside the data directory ${dataDir}; move it elsewhere, or choose another data directory with --data-dir`,
       );
     }
   }
@@ -150,11 +152,11 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
   if (data.length === 0) {
     throw new AmbitError('CONFIG_INVALID', {
       what: problems.map(escapeControls).join('\n'),
-      hint: 'Name a folder of your own with --data-dir DIR, or in AMBIT_DATA_DIR.',
+      hint: 'Choose a folder of your own with --data-dir DIR or AMBIT_DATA_DIR.',
     });
   }
   throw new AmbitError('CONFIG_INVALID', {
     what: problems.map(escapeControls).join('\n'),
-    hint: 'Keep the configuration, the data directory and the list of running gateways out of every workspace, and of every readable or writable path.',
+    hint: 'Keep the configuration, the data directory and the list of running gateways outside of every workspace and every readable or writable path.',
   });
 }

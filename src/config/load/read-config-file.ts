@@ -9,15 +9,15 @@ const maxBytes = 1_048_576;
 const readErrorReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   ENOTDIR: 'there is no such file',
-  EACCES: 'it may not be read',
-  EPERM: 'it may not be read',
-  ELOOP: 'its links go round in a circle',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  ELOOP: 'its symbolic links form a loop',
 };
 
 function unreadableError(file: string, reason: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${escapeControls(file)}: ${reason}`,
-    hint: 'Name a configuration file with "--config FILE", or create this one; it starts with "version: 1".',
+    hint: 'Choose a configuration file with "--config FILE", or create this one; its first line is "version: 1".',
     cause,
   });
 }
@@ -37,7 +37,7 @@ export function assertNobodyElseWrites(file: string): void {
   if (exposed === undefined) return;
   throw new AmbitError('CONFIG_INVALID', {
     what: `${escapeControls(file)} may have been changed by another user: ${exposed}.`,
-    hint: 'See what it says; then take it over with "chown" and "chmod go-w", the folders above it too, or name another file with "--config FILE".',
+    hint: 'Review its content. Then change owner and mode with "chown" and "chmod go-w", also of the folders above it, or choose another file with "--config FILE".',
   });
 }
 
@@ -55,7 +55,7 @@ export async function readConfigFile(file: string): Promise<string> {
     throw unreadableError(file, readErrorReasons[code] ?? `it cannot be read (${code})`, cause);
   });
   try {
-    if (!(await handle.stat()).isFile()) throw unreadableError(file, 'it is not a plain file');
+    if (!(await handle.stat()).isFile()) throw unreadableError(file, 'it is not a regular file');
     const buffer = Buffer.alloc(maxBytes + 1);
     let length = 0;
     for (;;) {

@@ -44,27 +44,27 @@ const findOffset = (node: unknown): number => (node as Node | null | undefined)?
 const messageByCode: Readonly<Record<ErrorCode, string>> = {
   ALIAS_PROPS: 'an alias takes neither anchor nor tag',
   BAD_ALIAS: 'an anchor or alias without a usable name',
-  BAD_COLLECTION_TYPE: 'this tag does not fit here',
-  BAD_DIRECTIVE: 'this % directive is not understood',
+  BAD_COLLECTION_TYPE: 'this tag is not allowed here',
+  BAD_DIRECTIVE: 'unknown % directive',
   BAD_DQ_ESCAPE: 'unknown escape in double quotes; write \\\\ for a backslash',
-  BAD_INDENT: 'the indentation does not fit the lines before, or a closing } or ] is missing',
-  BAD_PROP_ORDER: 'anchors and tags stand after the indicator',
+  BAD_INDENT: 'wrong indentation, or a closing } or ] is missing',
+  BAD_PROP_ORDER: 'anchors and tags must come after the indicator',
   BAD_SCALAR_START: 'a value that starts with this character needs quotes',
-  BLOCK_AS_IMPLICIT_KEY: 'a second ": " or "- " on the same line; a value that holds one needs quotes',
-  BLOCK_IN_FLOW: 'an indented block cannot stand inside { } or [ ]',
+  BLOCK_AS_IMPLICIT_KEY: 'a second ": " or "- " on the same line; quote a value that contains one',
+  BLOCK_IN_FLOW: 'an indented block is not allowed inside { } or [ ]',
   DUPLICATE_KEY: 'duplicate key',
-  IMPOSSIBLE: 'this cannot be read',
+  IMPOSSIBLE: 'this is not valid YAML',
   KEY_OVER_1024_CHARS: 'a key longer than 1024 characters',
-  MISSING_CHAR: 'a character is missing here: a quote, bracket, comma, colon or blank',
-  MULTILINE_IMPLICIT_KEY: 'a key must stand on one line, or a ":" is missing',
-  MULTIPLE_ANCHORS: 'at most one anchor',
-  MULTIPLE_DOCS: 'one document only',
-  MULTIPLE_TAGS: 'at most one tag',
+  MISSING_CHAR: 'a character is missing here: a quote, bracket, comma, colon or space',
+  MULTILINE_IMPLICIT_KEY: 'a key must be on one line, or a ":" is missing',
+  MULTIPLE_ANCHORS: 'only one anchor is allowed',
+  MULTIPLE_DOCS: 'only one document is allowed',
+  MULTIPLE_TAGS: 'only one tag is allowed',
   NON_STRING_KEY: 'a key must be plain text',
   RESOURCE_EXHAUSTION: 'nested too deeply',
-  TAB_AS_INDENT: 'tabs cannot indent; use blanks',
-  TAG_RESOLVE_FAILED: 'this tag is not known; only plain values are read',
-  UNEXPECTED_TOKEN: 'this does not belong here',
+  TAB_AS_INDENT: 'tabs cannot be used for indentation; use spaces',
+  TAG_RESOLVE_FAILED: 'unknown tag; only plain values are supported',
+  UNEXPECTED_TOKEN: 'unexpected text',
 };
 
 const messageByStart: readonly (readonly [RegExp, string])[] = [
@@ -151,7 +151,7 @@ export function readYaml(text: string): YamlSource {
   const warned = (document?.warnings ?? []).map(({ pos, code, message }) =>
     problemAt(pos[0], describeYamlError(code, message)),
   );
-  if (second !== undefined) syntax.push(problemAt(second.range[0], 'a second document; one file holds one'));
+  if (second !== undefined) syntax.push(problemAt(second.range[0], 'a second document; a file can hold only one'));
   if (syntax.length > 0) {
     return { value: undefined, problems: [...syntax, ...warned], broken: true, locate: locateByOffset };
   }
@@ -191,13 +191,13 @@ function readYamlValue(root: Node | null, lineAt: (offset: number) => number): Y
     const found = anchors.get(alias.source);
     if (found === undefined) {
       broken = true;
-      addProblem(path, alias, 'this alias has no anchor before it, or stands inside it');
+      addProblem(path, alias, 'this alias has no anchor before it, or is inside its own anchor');
       return undefined;
     }
     size += found.size;
     aliased += found.size;
     if (aliased > maxAliasedValues) {
-      if (!broken) addProblem(path, alias, `the aliases of this file stand for more than ${maxAliasedValues} values`);
+      if (!broken) addProblem(path, alias, `the aliases of this file expand to more than ${maxAliasedValues} values`);
       broken = true;
       return undefined;
     }
@@ -228,7 +228,7 @@ function readYamlValue(root: Node | null, lineAt: (offset: number) => number): Y
       const first = known.get(key);
       if (key === '__proto__') addProblem(here, pair.key, 'this key is not allowed');
       else if (first !== undefined) {
-        addProblem(here, pair.key, `duplicate key; it stands on line ${lineAt(findOffset(first.key))} already`);
+        addProblem(here, pair.key, `duplicate key; it is already on line ${lineAt(findOffset(first.key))}`);
       } else {
         known.set(key, pair);
         value[key] = inner;

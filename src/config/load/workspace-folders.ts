@@ -28,7 +28,7 @@ export function prepareWorkspaceFolders(config: Config): void {
     what: problems
       .map(({ workspace, message }) => escapeControls(`workspaces.${workspace}.path: ${message}`))
       .join('\n'),
-    hint: 'Correct the path, make the folder, or set "create: true" beside the path to have it made.',
+    hint: 'Correct the path, create the folder, or set "create: true" next to the path to have it created.',
   });
 }
 
@@ -44,7 +44,7 @@ export function findWorkspaceProblems(config: Config, willCreate = false): Works
     const message =
       state === 'missing'
         ? create
-          ? `the folder ${path} cannot be made`
+          ? `the folder ${path} cannot be created`
           : `there is no folder ${path}${suggestFolder(path)}`
         : state === 'other'
           ? `${path} is not a folder`

@@ -15,12 +15,12 @@ interface NotBuiltRow {
   readonly harmless?: (value: unknown) => boolean;
 }
 
-const widens = 'not built yet; starting without it would widen what a session may do';
+const widens = 'not supported yet; without it a session would be allowed to do more';
 
 /** Keys that the schema knows and the gateway does not act on yet. Implementing a feature removes its row. */
 export const notBuiltYet: readonly NotBuiltRow[] = [
   { key: 'servers.*.tools.confirm', refuse: widens, harmless: (value) => Array.isArray(value) && value.length === 0 },
-  { key: 'listen.tls', refuse: 'not built yet; starting without it would send in the clear what should be encrypted' },
+  { key: 'listen.tls', refuse: 'not supported yet; without it data would be sent unencrypted' },
 ];
 
 type NotBuiltKey = ConfigProblem & { readonly refused: boolean };
@@ -81,7 +81,7 @@ export function findImportedProblems(config: ConfigDraft): ConfigProblem[] {
     return Object.entries(server.env).flatMap(([variable, value]): ConfigProblem[] => {
       const refused = whyVariableRefused(variable, value, config.context.envPrefixes);
       if (refused === undefined) return [];
-      const message = `${refused}; take out "imported" to make the server your own`;
+      const message = `${refused}; remove "imported" to make the server your own`;
       return [{ path: ['servers', name, 'env', variable], at: 'key', message }];
     });
   });
@@ -111,7 +111,7 @@ export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
       const suggestion = suggestClosest(text.split('__', 1)[0] as string, servers, '__…');
       addWarning(
         ['rules', index, allow === undefined ? 'deny' : 'allow'],
-        `"${text}" fits no tool of any server${suggestion}`,
+        `"${text}" matches no tool of any server${suggestion}`,
       );
     }
   }
@@ -119,7 +119,7 @@ export function findMisplacedPatterns(config: ConfigDraft): ConfigProblem[] {
     for (const key of ['allow', 'deny'] as const) {
       for (const text of tools[key]) {
         if (!text.startsWith(`${name}__`)) continue;
-        addWarning(['servers', name, 'tools', key], `here tools are named as the server does, without "${name}__"`);
+        addWarning(['servers', name, 'tools', key], `tool names here have no "${name}__" prefix`);
       }
     }
   }
@@ -142,7 +142,12 @@ export function findNotBuilt(file: unknown, rows: readonly NotBuiltRow[] = notBu
     findWrittenKeys(file, row.key.split('.'), [])
       .filter(({ value }) => row.harmless?.(value) !== true)
       .map(({ path }) => {
-        return { path, at: 'key', refused: row.refuse !== undefined, message: row.refuse ?? 'not built yet, ignored' };
+        return {
+          path,
+          at: 'key',
+          refused: row.refuse !== undefined,
+          message: row.refuse ?? 'not supported yet, ignored',
+        };
       }),
   );
 }

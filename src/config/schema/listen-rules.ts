@@ -27,12 +27,12 @@ export function findListenProblems(choice: ListenChoice): ConfigProblem[] {
     addProblem(
       'listen',
       'host',
-      'this address is beyond loopback and TLS is not built yet; say behindProxy: true where a proxy in front does TLS',
+      'this address is not loopback, and TLS is not supported yet; set behindProxy: true if a proxy in front terminates TLS',
     );
   }
   // A proxy makes every caller look local.
   if (beyond || choice.behindProxy) {
-    const message = 'anonymous use is for a loopback listener that is not behind a proxy';
+    const message = 'anonymous access is only allowed on a loopback listener that is not behind a proxy';
     if (choice.anonymous !== 'off') addProblem('auth', 'anonymous', message);
     if (choice.onInvalidKey !== 'refuse') addProblem('auth', 'onInvalidKey', message);
   }

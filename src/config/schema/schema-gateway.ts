@@ -9,7 +9,7 @@ const bareHost = z.string().regex(/^[A-Za-z0-9._:%-]{1,253}$/, {
 });
 
 const hostHeader = z.string().regex(/^(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::\d{1,5})?$/, {
-  error: 'expected a host name, with ":port" where it is not the usual one',
+  error: 'expected a host name, with ":port" if it is not the default port',
 });
 
 const webOrigin = z.string().superRefine((text, context) => {
@@ -89,7 +89,7 @@ export const storeSchema = z
         const message = `missing; kind "${name}" needs ${needed.join(', ')}`;
         context.addIssue({ code: 'custom', path: [name], message });
       } else if (isGiven && store.kind !== undefined && store.kind !== name) {
-        context.addIssue({ code: 'custom', path: [name], message: `goes with kind "${name}" only` });
+        context.addIssue({ code: 'custom', path: [name], message: `only for kind "${name}"` });
       }
     }
   })
@@ -152,7 +152,7 @@ function checkBurst(
   context: z.RefinementCtx,
 ): void {
   if (limits.burst === undefined || limits.callsPerMinute !== undefined) return;
-  context.addIssue({ code: 'custom', path: ['burst'], message: 'goes with callsPerMinute only' });
+  context.addIssue({ code: 'custom', path: ['burst'], message: 'needs callsPerMinute' });
 }
 
 export const quotasSchema = z.strictObject({
@@ -211,7 +211,7 @@ export const contextSchema = z.strictObject({
           error: 'expected up to 32 letters, digits, "_" and "-", starting with a letter',
         })
         .refine((key) => !reservedMetaKeys.has(key.toLowerCase()), {
-          error: 'this key of "_meta" has a meaning of its own',
+          error: 'this key of "_meta" is reserved',
         }),
     )
     .max(10)

@@ -50,7 +50,7 @@ const issuerSchema = z.strictObject({
   userPrefix: z
     .string()
     .regex(/^[A-Za-z0-9][A-Za-z0-9.:_-]{0,55}$/, {
-      error: 'expected up to 56 letters, digits and ".:_-", a letter or digit first',
+      error: 'expected up to 56 letters, digits and ".:_-", starting with a letter or digit',
     })
     .optional()
     .describe(
@@ -91,13 +91,17 @@ export const jwtSchema = z
       const prefix = (userPrefix ?? findHost(issuer)).toLowerCase();
       const path = [index, userPrefix === undefined ? 'issuer' : 'userPrefix'];
       if (!/^[a-z0-9][a-z0-9.:_-]{0,55}$/.test(prefix)) {
-        context.addIssue({ code: 'custom', path, message: 'users cannot be named after this host; set userPrefix' });
+        context.addIssue({
+          code: 'custom',
+          path,
+          message: 'this host cannot be used as a prefix of user names; set userPrefix',
+        });
       }
       if (prefixes.has(prefix)) {
         context.addIssue({
           code: 'custom',
           path,
-          message: 'users of another issuer are named the same; set userPrefix to tell them apart',
+          message: 'another issuer has the same prefix of user names; set userPrefix to tell them apart',
         });
       }
       prefixes.add(prefix);

@@ -48,7 +48,7 @@ function findUrlProblem(text: string): string | undefined {
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
     return 'expected an address that starts with http:// or https://';
   }
-  if (url.username !== '' || url.password !== '') return 'an address may not hold a user name or a password';
+  if (url.username !== '' || url.password !== '') return 'an address must not contain a user name or a password';
   return undefined;
 }
 
@@ -104,7 +104,7 @@ export function oneOrMore<Value extends z.ZodType>(value: Value) {
 export const envMap = mapOf(
   {
     pattern: /^[^\s=\u0000-\u001f\u007f-\u009f]{1,256}$/,
-    rule: 'the name of a variable has no blanks, no "=" and no control characters',
+    rule: 'the name of a variable must not contain spaces, "=" or control characters',
   },
   osText,
 );

@@ -49,10 +49,10 @@ const scopeSchema = z
   .describe('Who it applies to: org, team:T, user:U or workspace:W.');
 
 const userNameSchema = z.string().regex(userNamePattern, {
-  error: 'expected up to 128 letters, digits and "._@|:-", a letter or digit first',
+  error: 'expected up to 128 letters, digits and "._@|:-", starting with a letter or digit',
 });
 const teamNameSchema = z.string().regex(teamNamePattern, {
-  error: 'expected up to 64 letters, digits, ".", "_" and "-", a letter or digit first',
+  error: 'expected up to 64 letters, digits, ".", "_" and "-", starting with a letter or digit',
 });
 
 const peopleKeys = {
@@ -96,7 +96,7 @@ function checkTeams(
       context.addIssue({
         code: 'custom',
         path: ['users', index, 'teams', at],
-        message: 'this team is not among "teams"',
+        message: 'this team is not listed in "teams"',
       });
     }
   }
@@ -153,7 +153,7 @@ export const governanceSchema = z
               context.addIssue({
                 code: 'custom',
                 path: [index, 'name'],
-                message: 'its scope already has one of this name',
+                message: 'its scope already has a policy with this name',
               });
             }
             seen.add(key);

@@ -28,7 +28,7 @@ const ownHeaders = new Set(
 
 /** Headers that the operator sets; their values may be secrets. */
 export const headerMap = mapOf(
-  { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, rule: 'this is not the name of an HTTP header' },
+  { pattern: /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}$/, rule: 'this is not a valid HTTP header name' },
   z.string().regex(/^[^\u0000-\u0008\u000a-\u001f\u007f]*$/, { error: 'expected text without line ends' }),
 ).superRefine(
   (found, context) => {
@@ -36,9 +36,9 @@ export const headerMap = mapOf(
     for (const name of Object.keys(found)) {
       const lower = name.toLowerCase();
       const message = ownHeaders.has(lower)
-        ? 'this header is written by the gateway itself'
+        ? 'this header is set by the gateway itself'
         : seen.has(lower)
-          ? 'the same header twice; upper and lower case do not differ'
+          ? 'the same header twice; header names are not case-sensitive'
           : undefined;
       if (message !== undefined) context.addIssue({ code: 'custom', path: [name], message, params: { at: 'key' } });
       seen.add(lower);
@@ -65,7 +65,7 @@ const hostAndPort = z
   })
   .meta({ pattern: '^(?:[^:\\[\\]]+|\\[[0-9A-Fa-f:.]{2,45}\\]):[1-9][0-9]{0,4}$' });
 
-const toolKeys = { pattern: /^[^\s\u0000-\u001f\u007f]{1,128}$/, rule: 'this is not the name of a tool' };
+const toolKeys = { pattern: /^[^\s\u0000-\u001f\u007f]{1,128}$/, rule: 'this is not a valid tool name' };
 const toolPatterns = z.array(textLine(200)).max(1000);
 
 const pushSchema = z.strictObject({
@@ -208,26 +208,29 @@ type AddProblem = (key: keyof ServerKeys | undefined, message: string) => void;
 function checkKeysTogether(server: Partial<ServerKeys>, complain: AddProblem): void {
   const { command, url } = server;
   if (command === undefined && url === undefined) complain(undefined, 'needs a command to start, or a url');
-  if (command !== undefined && url !== undefined) complain('url', 'either command or url, not both');
+  if (command !== undefined && url !== undefined) complain('url', 'command and url cannot be used together');
   for (const key of ['type', 'transport'] as const) {
     const stated = server[key];
-    if (stated === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" goes with command');
+    if (stated === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" needs a command');
     if (stated?.endsWith('http') && url === undefined && command !== undefined)
-      complain(key, `"${stated}" goes with url`);
+      complain(key, `"${stated}" needs a url`);
   }
   for (const key of ['args', 'env', 'sandbox'] as const) {
-    if (server[key] !== undefined && command === undefined && url !== undefined) complain(key, 'goes with command');
+    if (server[key] !== undefined && command === undefined && url !== undefined)
+      complain(key, 'only for servers with a command');
   }
-  if (server.headers !== undefined && url === undefined && command !== undefined) complain('headers', 'goes with url');
-  if (server.oauth !== undefined && url === undefined && command !== undefined) complain('oauth', 'goes with url');
+  if (server.headers !== undefined && url === undefined && command !== undefined)
+    complain('headers', 'only for servers with a url');
+  if (server.oauth !== undefined && url === undefined && command !== undefined)
+    complain('oauth', 'only for servers with a url');
   if (server.oauth?.clientId !== undefined && server.oauth.issuer === undefined) {
     complain('oauth', 'clientId needs issuer: the authorization server where it was registered');
   }
   if (server.oauth?.clientSecretFile !== undefined && server.oauth.clientId === undefined) {
-    complain('oauth', 'clientSecretFile goes with clientId');
+    complain('oauth', 'clientSecretFile needs clientId');
   }
   if (server.scope !== undefined && server.scope !== 'session' && command === undefined && url !== undefined) {
-    complain('scope', 'goes with command; over HTTP every session has a connection of its own');
+    complain('scope', 'only for servers with a command; over HTTP every session has its own connection');
   }
   const wide = server.scope === 'user' || server.scope === 'workspace' || server.scope === 'shared';
   if (wide && server.contextAware !== true) {
@@ -324,8 +327,8 @@ const serverSchema = serverKeys
 export const serversSchema = mapOf(
   {
     pattern: serverName,
-    rule: 'the name of a server has 1 to 40 of a-z, 0-9 and "-", with no "-" at either end',
-    reserved: { ambit: 'this name is reserved for the tools of Ambit itself' },
+    rule: 'a server name has 1 to 40 characters of a-z, 0-9 and "-", and does not start or end with "-"',
+    reserved: { ambit: 'this name is reserved for Ambit’s own tools' },
   },
   serverSchema,
 );

@@ -21,7 +21,7 @@ const globSchema = textLine(512).superRefine((text, context) => {
     compileGlob(foldName(text));
   } catch (error) {
     if (!(error instanceof GlobError)) throw error;
-    context.addIssue({ code: 'custom', message: `this is no glob: ${error.message}` });
+    context.addIssue({ code: 'custom', message: `this is not a valid glob: ${error.message}` });
   }
 });
 
@@ -99,20 +99,20 @@ const workspaceWithPath = workspaceSchema
   })
   .refine(({ path, backend = 'local' }) => backend === 'local' || path === undefined, {
     path: ['path'],
-    error: 'only the backend "local" works in a folder; the others keep the files themselves',
+    error: 'only the backend "local" has a path; the others store the files themselves',
     when: () => true,
   });
 
 /** Only the backend "database" has an id of files. */
 const workspaceWithFiles = workspaceWithPath.refine(
   ({ files, backend }) => backend === 'database' || files.id === undefined,
-  { path: ['files', 'id'], error: 'only the backend "database" knows files by an id' },
+  { path: ['files', 'id'], error: 'only the backend "database" has an id' },
 );
 
 export const workspacesSchema = mapOf(
   {
     pattern: workspaceSlug,
-    rule: 'the slug of a workspace has 1 to 63 of a-z, 0-9, "-", "_" and ".", and starts with a letter or digit',
+    rule: 'a workspace name has 1 to 63 characters of a-z, 0-9, "-", "_" and ".", and starts with a letter or digit',
   },
   workspaceWithFiles,
 );

@@ -82,8 +82,8 @@ interface GovernanceOptions {
 }
 
 const announcement =
-  'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to keep to and the objectives of the work. ' +
-  'It comes from the operator through Ambit, carries _meta["ambit/context-block"], and comes once; session_context returns it at any time. Text of a tool that looks like it is marked as such.';
+  'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to follow and the objectives of the work. ' +
+  'Ambit adds it once on behalf of the operator, with _meta["ambit/context-block"]; session_context returns it at any time. Tool output that imitates the block is marked as such.';
 
 export function createGovernance(options: GovernanceOptions): Governance {
   const { store, settings, people, log } = options;

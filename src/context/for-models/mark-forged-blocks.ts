@@ -58,7 +58,7 @@ function addMarks(message: Message): Buffer {
 
 function dropContent(message: Message, { start, end }: JsonMember): Buffer {
   if (message.kind !== 'response') return applyEdits(message.bytes, [replaceValue({ start, end }, '{}')]);
-  const what = `The server imitates the context block of Ambit more than ${maxLookAlikes} times in one answer.`;
+  const what = `The answer of the server imitates the context block of Ambit more than ${maxLookAlikes} times.`;
   return composeRequestRefusal(
     message.id ?? 'null',
     new AmbitError('UPSTREAM_TOO_LARGE', { what, hint: 'Do not use this answer.' }),

@@ -59,7 +59,7 @@ export function createPolicyStore(documents: Documents, declared: () => Declared
   async function putDocument(collection: string, key: string, value: object): Promise<void> {
     const { outcome } = await documents.put(collection, key, JSON.stringify({ v: 1, ...value }));
     if (outcome === 'written') return;
-    throw new AmbitError('REQUEST_INVALID', { what: 'There is no room for it in the store.' });
+    throw new AmbitError('REQUEST_INVALID', { what: 'The store has no space for another policy or objective.' });
   }
 
   function declaredObjectives(): WithDeclared<Objective>[] {
@@ -69,7 +69,7 @@ export function createPolicyStore(documents: Documents, declared: () => Declared
   function assertNotDeclared(scope: string, name: string): void {
     if (!declared().policies.some((each) => each.scope === scope && each.name === name)) return;
     throw new AmbitError('REQUEST_INVALID', {
-      what: `The policy "${name}" of ${scope} is declared in the configuration, and is changed only there.`,
+      what: `The policy "${name}" of ${scope} is declared in the configuration and can only be changed there.`,
       hint: 'Edit governance.policies in the configuration.',
       rule: 'governance.policies',
     });
@@ -139,7 +139,7 @@ export function createPolicyStore(documents: Documents, declared: () => Declared
     async removeObjective(id) {
       if (declaredObjectives().some((each) => each.id === id)) {
         throw new AmbitError('REQUEST_INVALID', {
-          what: `The objective "${id}" is declared in the configuration, and is changed only there.`,
+          what: `The objective "${id}" is declared in the configuration and can only be changed there.`,
           hint: 'Edit governance.objectives in the configuration.',
           rule: 'governance.objectives',
         });
@@ -185,25 +185,26 @@ function parseObject(json: string): Record<string, unknown> {
 }
 
 function checkScope(scope: string): void {
-  if (!scopePattern.test(scope)) refuseRequest('The scope is "org", "team:NAME", "user:NAME" or "workspace:NAME".');
+  if (!scopePattern.test(scope))
+    refuseRequest('The scope must be "org", "team:NAME", "user:NAME" or "workspace:NAME".');
 }
 
 function checkName(name: string): void {
   if (!policyNamePattern.test(name)) {
-    refuseRequest('The name of a policy has up to 64 letters, digits, ".", "_" and "-", a letter or digit first.');
+    refuseRequest('A policy name has up to 64 letters, digits, ".", "_" and "-", and starts with a letter or digit.');
   }
 }
 
 function checkText(text: string): void {
   if (text.trim() === '' || text.length > maxTextLength || !plainText.test(text)) {
     refuseRequest(
-      `The text has 1 to ${maxTextLength} characters, without control characters other than tabs and line ends.`,
+      `The text must have 1 to ${maxTextLength} characters, and no control characters except tabs and line breaks.`,
     );
   }
 }
 
 function checkOrder(order: number): void {
-  if (!Number.isSafeInteger(order) || Math.abs(order) > 1_000_000) refuseRequest('The order is a whole number.');
+  if (!Number.isSafeInteger(order) || Math.abs(order) > 1_000_000) refuseRequest('The order must be a whole number.');
 }
 
 function refuseRequest(what: string): never {

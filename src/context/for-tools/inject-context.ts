@@ -125,8 +125,8 @@ function assertAllowed(
     const why = findReason(variable, value, prefixes);
     if (why === undefined) continue;
     throw new AmbitError('CONFIG_INVALID', {
-      what: `The server "${server}" may not be given ${variable}: ${why}.`,
-      hint: `Take ${variable} out of its environment.`,
+      what: `The server "${server}" cannot be started with the variable ${variable}: ${why}.`,
+      hint: `Remove ${variable} from its environment.`,
       rule: 'context',
     });
   }

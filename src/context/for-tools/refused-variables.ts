@@ -46,12 +46,12 @@ const toolVariablePatterns = [
 ];
 const toolVariables = new RegExp(`^(?:${toolVariablePatterns.join('|')})$`, 'i');
 
-const changesProgram = 'this variable can make the server run something else than its command';
-const reservedName = 'this name tells a server about its session; only Ambit sets it';
+const changesProgram = 'this variable can make the server run something other than its command';
+const reservedName = 'this variable describes the session of a server; only Ambit sets it';
 
 function findDanger(name: string, value: string): string | undefined {
   if (programVariables.test(name)) return changesProgram;
-  if (/[\0\n\r]/.test(value)) return 'its value holds a line end or a NUL character';
+  if (/[\0\n\r]/.test(value)) return 'its value contains a line break or a NUL character';
   return undefined;
 }
 

@@ -71,8 +71,8 @@ function findWorkspace({ sessionId, workspaceId }: ToolContext): string | null |
 export function assertPrefixes(prefixes: readonly string[]): readonly string[] {
   if (prefixes.length > 0 && prefixes.every((prefix) => prefixShape.test(prefix))) return prefixes;
   throw new AmbitError('CONFIG_INVALID', {
-    what: 'There is at least one prefix, and each has up to 32 of A-Z, 0-9 and "_", starting with a letter.',
-    hint: 'Give prefixes such as AMBIT.',
+    what: 'At least one prefix is needed. A prefix has up to 32 characters of A-Z, 0-9 and "_", and starts with a letter.',
+    hint: 'Use a prefix such as AMBIT.',
   });
 }
 

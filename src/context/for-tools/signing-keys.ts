@@ -186,7 +186,7 @@ function loadKeyFile(file: string): KeyFile | undefined {
   try {
     const { mode, uid } = lstatSync(file);
     const others = (mode & 0o077) !== 0 || (process.getuid !== undefined && uid !== process.getuid());
-    if (others) throw unusableError('others may read or write it, so what it signs proves nothing');
+    if (others) throw unusableError('other users can read or write it, so its signatures cannot be trusted');
     text = readFileSync(file, 'utf8');
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
@@ -198,14 +198,14 @@ function loadKeyFile(file: string): KeyFile | undefined {
     if (!stored.keys.every(isConsistent)) throw new Error();
     return stored;
   } catch {
-    throw unusableError('it is not what was written there');
+    throw unusableError('its content is damaged');
   }
 }
 
 function unusableError(why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `The file of signing keys in the data directory cannot be used: ${why}.`,
-    hint: 'Remove it to have new keys made; whoever verifies contexts has to learn them.',
+    hint: 'Remove it to create new keys. Everyone who verifies contexts then needs the new public keys.',
   });
 }
 

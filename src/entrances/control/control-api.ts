@@ -51,7 +51,7 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
     if (readers.size >= maxReaders) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
       recordOutcome(request, row.http, by, code);
-      sendAnswer(response, createProblem(row.http, code, 'Too many are reading the events already.', hint));
+      sendAnswer(response, createProblem(row.http, code, 'Too many clients are reading the event stream.', hint));
       return;
     }
     readers.add(response);
@@ -71,7 +71,7 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
         recordOutcome(request, 413, by);
         dropBody(request, response, false);
         const detail = `The body is longer than ${bodyLimit} bytes.`;
-        sendAnswer(response, createProblem(413, 'REQUEST_INVALID', detail, 'Send less.'));
+        sendAnswer(response, createProblem(413, 'REQUEST_INVALID', detail, 'Send a smaller body.'));
         return;
       }
       const answer = await handleControlRequest(gateway, { method, path, body }, address());

@@ -122,7 +122,7 @@ function findDistrust(folder: string): string | undefined {
     const stats = lstatSync(folder);
     if (!stats.isDirectory()) return `${folder} is not a folder`;
     if (!isOwnUser(stats.uid)) return `${folder} belongs to another user`;
-    return (stats.mode & byOthers) === 0 ? undefined : `others may write to ${folder}`;
+    return (stats.mode & byOthers) === 0 ? undefined : `other users can write to ${folder}`;
   } catch (error) {
     return (error as Error).message;
   }
@@ -132,7 +132,7 @@ function findParentDistrust(folder: string): string | undefined {
   const parent = dirname(folder);
   const { uid, mode } = statSync(parent);
   if (!isOwnUser(uid)) return `${parent} belongs to another user`;
-  return (mode & byAll) === 0 ? undefined : `others may write to ${parent}`;
+  return (mode & byAll) === 0 ? undefined : `other users can write to ${parent}`;
 }
 
 function isOwnUser(uid: number): boolean {

@@ -27,9 +27,14 @@ export async function handleControlRequest(
   const fitting = routeTable.filter(({ pattern }) => pattern.test(path));
   const found = fitting.find(({ method }) => method === request.method);
   if (fitting.length === 0)
-    return createProblem(404, 'NOT_FOUND', 'There is nothing at this address.', 'See the reference.');
+    return createProblem(
+      404,
+      'NOT_FOUND',
+      'There is nothing at this address.',
+      'GET /api/v1/openapi.json lists all addresses.',
+    );
   if (found === undefined)
-    return createProblem(405, 'METHOD_NOT_ALLOWED', 'This address does not take that method.', '');
+    return createProblem(405, 'METHOD_NOT_ALLOWED', 'This address does not support that method.', '');
   const { route, pattern } = found;
   try {
     const parameter = decodeURIComponent(pattern.exec(path)?.[1] ?? '');
@@ -40,7 +45,7 @@ export async function handleControlRequest(
     return { status: route.status ?? 200, body: answer };
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof URIError) {
-      return createProblem(400, 'REQUEST_INVALID', 'The request cannot be read.', 'Send JSON.');
+      return createProblem(400, 'REQUEST_INVALID', 'The request body is not valid JSON.', 'Send JSON.');
     }
     const refusal = asAmbitError(error);
     if (!isAmbitError(error)) {

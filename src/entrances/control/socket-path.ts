@@ -47,7 +47,7 @@ export function openSocketHandle(socket: string): SocketHandle {
   const { uid, mode } = fstatSync(descriptor);
   if (uid !== (process.getuid?.() ?? uid) || (mode & 0o022) !== 0) {
     closeSync(descriptor);
-    throw notPrivateError(`${folder} belongs to, or can be written by, somebody else`);
+    throw notPrivateError(`${folder} belongs to another user, or another user can write to it`);
   }
   const path = hasHandlePaths ? `/proc/self/fd/${descriptor}/${basename(socket)}` : socket;
   return { path, release: () => closeSync(descriptor) };
@@ -55,7 +55,7 @@ export function openSocketHandle(socket: string): SocketHandle {
 
 function notPrivateError(why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
-    what: `The control socket could be that of somebody else: ${why}.`,
+    what: `The control socket could belong to another user: ${why}.`,
     hint: 'Choose another data directory with --data-dir, or correct owner and mode with "chown" and "chmod go-w".',
   });
 }

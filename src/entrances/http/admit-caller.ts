@@ -87,8 +87,8 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     const key = callerKey(principal);
     if (!connections.assignCredential(socket, key)) {
       return new AmbitError('OVERLOADED', {
-        what: 'This credential has as many connections as it may, and all of them are in use.',
-        hint: 'Close some, or wait for calls that are under way.',
+        what: 'This credential has reached its limit of connections, and all of them are in use.',
+        hint: 'Close some connections, or wait until calls have finished.',
         rule: 'listen.maxConnections',
       });
     }
@@ -99,7 +99,7 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
 
 function foreignAccountError(): AmbitError {
   return new AmbitError('UNAUTHENTICATED', {
-    what: 'The request carries no credential and comes from another account of this machine than the gateway runs as.',
+    what: 'The request has no credential, and it comes from another user account than the one that runs the gateway.',
     rule: 'auth.anonymous',
   });
 }

@@ -218,8 +218,8 @@ class HttpAnswer implements Answer, Channel {
 
 function tooMuchUnreadError(): AmbitError {
   return new AmbitError('OVERLOADED', {
-    what: 'Too many bytes of answers wait for being read, so this answer was dropped. The call itself has been made.',
-    hint: 'Read the answers that are under way, then look what the call has done.',
+    what: 'The client has too many unread answers, so this answer was dropped. The call itself was made.',
+    hint: 'Read the pending answers, then check what the call has done.',
     rule: 'limits.messageBytes',
   });
 }

@@ -32,7 +32,7 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
       return {
         event: 'host',
         status: 403,
-        message: 'The Host header names a host that this gateway does not answer for',
+        message: 'The Host header names a host that this gateway does not serve',
       };
     }
     lastHost = host;

@@ -27,7 +27,7 @@ export async function serveBatch(post: PostRequest, base: HttpRequestBase, body:
     return;
   }
   if (result.kind !== 'known' || result.version !== batchVersion) {
-    const message = 'Batches are not part of this protocol version: send one message a request';
+    const message = 'This protocol version has no batches: send one message per request';
     refusePost(post, { event: 'batch', status: 400, rpc: -32600, message });
     return;
   }

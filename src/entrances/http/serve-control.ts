@@ -51,7 +51,8 @@ function refuseRequest({ gateway, connections }: HttpParts, request: IncomingMes
   recordRefusal(gateway, request, { event: 'admin', status: row.http, code });
   gateway.metrics.httpRefused(row.http);
   dropBody(request, response, true);
-  const hint = 'Send "Authorization: Bearer <admin token>"; it is in the file admin-token of the data directory.';
-  const refusal = createProblem(row.http, code, 'The request does not carry the admin token.', hint);
+  const hint =
+    'Send "Authorization: Bearer <admin token>". The token is in the file admin-token in the data directory.';
+  const refusal = createProblem(row.http, code, 'The request has no valid admin token.', hint);
   sendAnswer(response, refusal, { 'www-authenticate': 'Bearer realm="ambit control"' });
 }

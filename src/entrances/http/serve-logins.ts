@@ -62,7 +62,7 @@ export async function serveLogins(gateway: Gateway, request: IncomingMessage, re
     if (callbackPath.test(path) && isPost) return await finishLogin(gateway, login);
   } catch (error) {
     if (!isAmbitError(error)) throw error;
-    refuse(error.row.http, { title: 'That did not work', paragraphs: [error.message] }, error.code);
+    refuse(error.row.http, { title: 'The login failed', paragraphs: [error.message] }, error.code);
     return;
   }
   refuse(404, notFoundPage);
@@ -79,18 +79,18 @@ function createRefuse(gateway: Gateway, request: IncomingMessage, response: Serv
   };
 }
 
-const notFoundPage: LoginPage = { title: 'There is nothing here', paragraphs: [] };
+const notFoundPage: LoginPage = { title: 'Page not found', paragraphs: [] };
 /** Only our own page may confirm for a person. */
 const foreignFormPage: LoginPage = {
-  title: 'This did not come from the page of this gateway',
+  title: 'The form was not sent from a page of this gateway',
   paragraphs: [
     'Nothing was done. If you pressed a button on a page of another site, close that site.',
-    'If you pressed it here, your browser does not say where a form comes from: use a newer one, or “ambit login”.',
+    'If you pressed it here, your browser does not report where a form comes from: use a newer browser, or “ambit login”.',
   ],
 };
 const expiredPage: LoginPage = {
-  title: 'This link has run out',
-  paragraphs: ['Try again where you got it, for a new one.'],
+  title: 'This link has expired',
+  paragraphs: ['Request a new link where you got this one.'],
 };
 
 function showLink(gateway: Gateway, ticket: string, response: ServerResponse, refuse: Refuse): void {
@@ -104,9 +104,9 @@ function createConfirmPage({ userId, server }: { readonly userId: string; readon
     title: `Log in to “${server}”`,
     paragraphs: [
       `Agents that work for “${userId}” will use “${server}” with the account you log in with.`,
-      `Go on only if you are “${userId}”, and asked for this yourself.`,
+      `Continue only if you are “${userId}” and started this login yourself.`,
     ],
-    button: `Go on as “${userId}”`,
+    button: `Continue as “${userId}”`,
     allowsRedirect: true,
   };
 }
@@ -139,8 +139,8 @@ async function askToFinish(gateway: Gateway, login: LoginRequest): Promise<void>
   sendPage(login.response, 200, {
     title: `Finish the login to “${server}”`,
     paragraphs: [
-      `You come from ${issuer}. Agents that work for “${userId}” will use “${server}” with the account you have there.`,
-      `Finish only if you are “${userId}”, and began this yourself. Otherwise close this page, and nothing happens.`,
+      `You logged in at ${issuer}. Agents that work for “${userId}” will use “${server}” with that account.`,
+      `Finish only if you are “${userId}” and started this login yourself. Otherwise close this page; nothing is stored.`,
     ],
     button: `Finish as “${userId}”`,
   });
@@ -151,7 +151,7 @@ async function finishLogin(gateway: Gateway, login: LoginRequest): Promise<void>
   const { userId, server } = await gateway.logins.complete(callback, undefined, browser);
   sendPage(login.response, 200, {
     title: 'Done',
-    paragraphs: [`“${userId}” is logged in to “${server}”. This page can be closed.`],
+    paragraphs: [`“${userId}” is logged in to “${server}”. You can close this page.`],
   });
 }
 

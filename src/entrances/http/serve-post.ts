@@ -86,7 +86,7 @@ function refuseBody(post: PostRequest, why: BodyFailure): void {
     refusePost(post, { event: 'length', status: 413, rpc: -32600, message });
   } else if (why === 'no room') {
     const { answer, request, response, caller, gateway } = post;
-    const refusal = new AmbitError('OVERLOADED', { what: 'Too many bytes of requests are kept at once.' });
+    const refusal = new AmbitError('OVERLOADED', { what: 'The gateway is holding too many request bytes.' });
     recordRefusal(gateway, request, { event: 'overload', status: 503, code: refusal.code, ...caller.names });
     dropBody(request, response, caller.isStranger);
     answer.finish(composeRequestRefusal('null', refusal), refusal.row.http, { 'retry-after': '1' });

@@ -133,7 +133,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
 
   async function serveBatch(line: Buffer): Promise<void> {
     if (gateway.transportVersion(transportId) !== batchVersion) {
-      refuse('batch', -32600, 'Batches are not part of this protocol version: send one message a line');
+      refuse('batch', -32600, 'This protocol version has no batches: send one message per line');
       return;
     }
     let elements: Buffer[];
@@ -172,7 +172,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
     onLine: receiveLine,
     onTooLong: () => refuse('length', -32600, 'The line is longer than limits.bodyBytes allows'),
     onRunaway() {
-      recordRefusal('length', -32600, 'The line has no end');
+      recordRefusal('length', -32600, 'The line has no line break');
       closeClient();
     },
   });

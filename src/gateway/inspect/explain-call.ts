@@ -43,8 +43,8 @@ export function explainCall(
   const parts = isOwn ? { server: ownServer, name } : splitPublicName(name);
   if (parts === undefined) {
     throw new AmbitError('REQUEST_INVALID', {
-      what: `"${name.slice(0, 100)}" names no tool of a server.`,
-      hint: 'Name it as server__tool, or one of Ambit’s own as it is.',
+      what: `"${name.slice(0, 100)}" is not the name of a tool.`,
+      hint: 'Write it as server__tool. Ambit’s own tools have no prefix.',
     });
   }
   if (args !== undefined) assertJsonObject(args);
@@ -66,7 +66,7 @@ function assertJsonObject(args: string): void {
   try {
     scanObject(Buffer.from(args));
   } catch (cause) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'The arguments are no JSON object.', cause });
+    throw new AmbitError('REQUEST_INVALID', { what: 'The arguments are not a JSON object.', cause });
   }
 }
 
@@ -82,7 +82,7 @@ function listClaims(
   return [...new Set(names)].flatMap((claim): ClaimView[] => {
     if (claim === 'server' || claim === 'tool') return [{ claim, value: call[claim], source: fromCall }];
     if (claim === 'args' || claim.startsWith('args.')) {
-      return [{ claim, value: readArgument(claim, args), source: `${fromCall}; the agent says it` }];
+      return [{ claim, value: readArgument(claim, args), source: `${fromCall}; stated by the agent` }];
     }
     const key = claim.slice('session.'.length) as 'id' | 'userId' | 'agentId' | 'workspaceId' | 'trustLevel';
     const value = (session as unknown as Record<string, string | readonly string[] | undefined>)[key];

@@ -148,8 +148,8 @@ function explainFailure(error: unknown, server: ServerDefinition, said: readonly
   const stderr = readStderrLines(error).length > 0 ? readStderrLines(error) : said;
   const what = cause instanceof StderrLines ? cause.plainMessage : known ? error.message : String(error);
   const details = [
-    ...(server.kind === 'http' ? [`Its address: ${server.url.host}`] : []),
-    ...(cause === undefined || cause instanceof StderrLines ? [] : [`Its cause: ${describeCause(cause)}`]),
+    ...(server.kind === 'http' ? [`Address: ${server.url.host}`] : []),
+    ...(cause === undefined || cause instanceof StderrLines ? [] : [`Cause: ${describeCause(cause)}`]),
   ];
   return new AmbitError(isAmbitError(error) ? error.code : 'UPSTREAM_FAILED', {
     what: [what, ...details].join('\n'),
@@ -168,5 +168,5 @@ function describeCause(cause: unknown): string {
 function chooseHint(error: unknown, { kind, name }: ServerDefinition): string {
   const isOwn = isAmbitError(error) && error.hint !== error.row.hint;
   if (isOwn) return error.hint;
-  return kind === 'http' ? 'Check the url of the server.' : `Start the command of "${name}" by hand to see more.`;
+  return kind === 'http' ? 'Check the url of the server.' : `Run the command of "${name}" by hand to see more.`;
 }

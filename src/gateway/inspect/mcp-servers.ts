@@ -37,11 +37,11 @@ export function describeServer(resolved: ResolvedServer, narrowed?: (server: str
   const { name } = resolved;
   if (resolved.server === undefined) return { name, available: false, ...resolved.removal };
   if (resolved.server.kind === 'http' && narrowed !== undefined && resolved.credentials) {
-    const reason = 'it needs a credential of the user, which only the gateway sends; see "--via gateway"';
+    const reason = 'it needs a credential of the user, and only the gateway sends it; use "--via gateway"';
     return { name, available: false, rule: 'credentials', reason };
   }
   if (resolved.server.kind === 'http' && narrowed?.(name)) {
-    const reason = 'its tools are narrowed by rules, which hold at the gateway only; see "--via gateway"';
+    const reason = 'rules restrict its tools, and only the gateway applies them; use "--via gateway"';
     return { name, available: false, rule: `servers.${name}.tools, rules`, reason };
   }
   const { obstacle: problem } = resolved;

@@ -129,7 +129,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       ? await findNamed(exchange, name, 'prompts', () => fetchLists(exchange))
       : await resources.find(exchange, name);
     if (found === undefined || member === undefined)
-      throw new ProtocolError(-32602, 200, 'Nothing of that name to complete');
+      throw new ProtocolError(-32602, 200, 'No prompt or resource with that name');
     return sendToServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)));
   }
 

@@ -108,7 +108,7 @@ export function ambiguousUriError(uri: string, servers: readonly string[]): Ambi
   const start = authority === '' ? `${scheme}:` : `${scheme}://${authority}`;
   return new AmbitError('REQUEST_INVALID', {
     what: `Several servers use addresses that start with "${start.slice(0, 100)}": ${servers.join(', ')}.`,
-    hint: `Write "ambit+NAME:" in front of the address, as in "ambit+${servers[0]}:…", or take the address from resources/list.`,
+    hint: `Put "ambit+NAME:" in front of the address, as in "ambit+${servers[0]}:…", or use the address from resources/list.`,
   });
 }
 
@@ -163,8 +163,8 @@ function createWorkBudget(): WorkBudget {
       sinceTurn += steps;
       if (spent <= maxSteps) return;
       throw new AmbitError('OVERLOADED', {
-        what: 'So many and so long addresses are not compared with the templates of the servers in one request.',
-        hint: 'Name fewer addresses at a time, or write "ambit+NAME:" with the name of its server in front of each.',
+        what: 'The request has too many or too long addresses to match them with the templates of the servers.',
+        hint: 'Send fewer addresses at a time, or put "ambit+NAME:" with the name of the server in front of each.',
       });
     },
     yieldTurn() {

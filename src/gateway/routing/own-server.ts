@@ -34,14 +34,14 @@ const aggregateDescription: SelfDescription = {
     logging: {},
   },
   instructions:
-    'Several servers as one. Tools and prompts are named server__name. A server that cannot be reached is left out of the lists. Tools named session_… are Ambit’s own.',
+    'Several MCP servers behind one gateway. Tools and prompts are named server__name. Servers that are not reachable are left out of the lists. Tools named session_… are Ambit’s own.',
 };
 
 /** The server of Ambit's own tools. */
 const ownDescription: SelfDescription = {
   capabilities: { tools: { listChanged: true } },
   instructions:
-    'Ambit’s own tools. Every one takes "session": the id of a session, a unique name or prefix of it, or "current", the default.',
+    'Ambit’s own tools. Each tool takes "session": the id of a session, a unique name or prefix of it, or "current" (the default).',
 };
 
 export const discoverAll = () => createDiscoverResult(aggregateDescription);
@@ -118,7 +118,7 @@ function readArguments({ bytes, params }: Message): unknown {
   const text = readRawValue(bytes, member);
   const judged = readRuleArguments(text, new Set());
   if (judged.kind === 'read') return JSON.parse(text) as unknown;
-  throw new AmbitError('REQUEST_INVALID', { what: `The arguments cannot be taken: ${judged.reason}.` });
+  throw new AmbitError('REQUEST_INVALID', { what: `The arguments are not valid: ${judged.reason}.` });
 }
 
 function createDiscoverResult(description: SelfDescription): string {

@@ -172,5 +172,5 @@ async function subscribe(call: UpstreamCall, caller: Caller, uri: string, shown:
 function assertCanSubscribe(caller: Caller, uri: string): void {
   const known = caller.subscriptions.has(uri);
   if (uri.length <= maxUriLength && (known || caller.subscriptions.size < maxSubscriptions)) return;
-  throw new AmbitError('OVERLOADED', { what: 'A client cannot hold more subscriptions, or longer ones.' });
+  throw new AmbitError('OVERLOADED', { what: 'The client has reached its limit of subscriptions.' });
 }

@@ -140,8 +140,8 @@ function notAvailableError(name: string): AmbitError {
 
 function trustLoweredError(name: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The session was restricted while the server "${name}" was at work with more trust; its process has ended.`,
-    hint: 'Try again: what starts now starts within the new bounds.',
+    what: `The session was restricted while the server "${name}" was running with more trust; its process was ended.`,
+    hint: 'Try again. The server starts with the new restrictions.',
     rule: 'session.trustLevel',
   });
 }

@@ -41,7 +41,7 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
     const named = name === undefined ? {} : { name };
     const { userId } = principal;
     if (principal.kind !== 'user') {
-      log.warn('session opened for nobody in particular', { user: userId });
+      log.warn('anonymous session opened', { user: userId });
       return (await open({ userId, trustLevel: 'sandboxed', ...named })).session;
     }
     const { keyId, ceiling } = principal;
@@ -146,7 +146,7 @@ function isSessionId(id: string): boolean {
 
 function sessionNotFoundError(): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', {
-    what: 'You have no session of that id that this credential may use.',
-    hint: 'Name one of your own in _meta["ambit/use-session"], or leave it out.',
+    what: 'You have no session with that id that this credential may use.',
+    hint: 'Set _meta["ambit/use-session"] to the id of one of your sessions, or leave it out.',
   });
 }

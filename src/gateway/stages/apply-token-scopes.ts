@@ -52,7 +52,7 @@ function createScopeError(error: unknown, { scopes, permissions }: AccessToken):
   if (missing.length === 0 || !missing.every((name) => Object.hasOwn(governed, name))) return undefined;
   const needed = error.needs.flatMap((name) => governed[name] ?? []);
   return new AmbitError('INSUFFICIENT_SCOPE', {
-    what: `${error.message} The access token does not bring it.`,
+    what: `${error.message} The access token does not grant it.`,
     scopes: [...new Set([...scopes, ...needed])],
     ...(error.rule === undefined ? {} : { rule: error.rule }),
   });

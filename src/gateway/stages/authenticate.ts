@@ -62,7 +62,7 @@ export function createIdentify(options: IdentifyOptions): Identify {
     // A client repeats its credential with each request, so the warning is limited.
     if (performance.now() - warnedAt >= warnEveryMs) {
       warnedAt = performance.now();
-      log.warn('a credential that does not verify is served as anonymous', { reason: error.message });
+      log.warn('invalid credential treated as anonymous', { reason: error.message });
     }
     return anonymous;
   }
@@ -85,7 +85,7 @@ export function createIdentify(options: IdentifyOptions): Identify {
       }
       case 'none':
         if (options.anonymous === 'loopback' && credential.loopback) return anonymous;
-        throw new AmbitError('UNAUTHENTICATED', { what: 'The request carries no credential.' });
+        throw new AmbitError('UNAUTHENTICATED', { what: 'The request has no credential.' });
     }
   };
 }

@@ -59,8 +59,8 @@ function digestAddress(sessionId: string, address: string): string {
 
 function foreignAddressError(): AmbitError {
   return new AmbitError('UNAUTHENTICATED', {
-    what: 'This session is bound to the address that used it first, and this is another one.',
-    hint: 'Call from where the session was first used, or ask the orchestrator for a session of your own.',
+    what: 'This session is bound to the network address that used it first. This request comes from another address.',
+    hint: 'Call from the address that used the session first, or ask the orchestrator for another session.',
     rule: 'sessions.bindAddress',
   });
 }

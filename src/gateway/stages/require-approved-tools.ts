@@ -61,10 +61,10 @@ function assertToolApproved({ server, offer, withheld }: ServerListing, tool: st
   const changed = tool !== undefined && withheld.includes(tool);
   throw new AmbitError('SERVER_NOT_APPROVED', {
     what: changed
-      ? `The tool "${tool}" of the server "${server.name}" is not what was approved.`
+      ? `The tool "${tool}" of the server "${server.name}" has changed since it was approved.`
       : `The server "${server.name}" lists no approved tool "${(tool ?? '').slice(0, 100)}".`,
     hint: changed
-      ? `The operator can look at it and approve it with "ambit server approve ${server.name}".`
+      ? `The operator can review and approve it with "ambit server approve ${server.name}".`
       : 'Use a name from tools/list.',
     rule: 'approval',
   });

@@ -49,7 +49,7 @@ export function resolveSession(
     const workspaceId = options.chooseWorkspace(principal, message);
     const chosen = readChosenSession(message);
     if (chosen === undefined) {
-      throw new AmbitError('REQUEST_INVALID', { what: '_meta["ambit/use-session"] is not one id of a session.' });
+      throw new AmbitError('REQUEST_INVALID', { what: '_meta["ambit/use-session"] must be the id of one session.' });
     }
     if (chosen.id !== undefined) return options.chosenBy(principal, chosen.id);
     if (chosen.hint !== undefined) return options.hintedFor(principal, chosen.hint, workspaceId);

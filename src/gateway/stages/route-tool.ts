@@ -74,8 +74,8 @@ export function routeTool(parts: RouteParts): BeforeStage<PreparedExchange, Rout
 
 function unknownNameError(method: string, name: string): AmbitError {
   return new AmbitError('SERVER_NOT_AVAILABLE', {
-    what: `No server available to this session has "${name.slice(0, 100)}".`,
-    hint: `Use a name from ${method === 'tools/call' ? 'tools' : 'prompts'}/list: they are called server__name.`,
+    what: `No server of this session has "${name.slice(0, 100)}".`,
+    hint: `Use a name from ${method === 'tools/call' ? 'tools' : 'prompts'}/list. Names have the form server__name.`,
   });
 }
 

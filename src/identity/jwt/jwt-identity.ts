@@ -43,8 +43,8 @@ export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtI
     }
     if (principal !== undefined) return principal;
     throw new AmbitError('PERMISSION_DENIED', {
-      what: 'None of the roles of this user gives access here.',
-      hint: 'Ask the operator for one of the roles that the configuration names.',
+      what: 'No role of this user gives access.',
+      hint: 'Ask the operator for one of the roles in the configuration.',
       rule: 'auth.jwt.roles',
     });
   }

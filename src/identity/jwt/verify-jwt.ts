@@ -74,7 +74,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
     let issuer: JwtIssuer | undefined;
     let releaseVerification: (() => void) | undefined;
     try {
-      if (!looksLikeJwt(presented)) throw new TokenRejectedError('it is no JWT');
+      if (!looksLikeJwt(presented)) throw new TokenRejectedError('it is not a JWT');
       issuer = byName.get(decodeJwt(presented.token).iss ?? '');
       if (issuer === undefined) throw new TokenRejectedError('its issuer is not configured');
       const keyOf = await findIssuerKeys(issuer);
@@ -101,7 +101,7 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
       return verified;
     } catch (error) {
       const unreachable = error instanceof IssuerUnreachableError;
-      const why = unreachable ? `the keys of its issuer cannot be had: ${error.message}` : describeRejection(error);
+      const why = unreachable ? `the keys of its issuer are not available: ${error.message}` : describeRejection(error);
       onRefused?.(why, issuer?.issuer);
       if (unreachable) throw new AmbitError('IDENTITY_UNAVAILABLE');
       throw new AmbitError('UNAUTHENTICATED', { hint: newTokenHint });
@@ -113,21 +113,21 @@ export function createJwtVerifier(options: JwtVerifierOptions): JwtVerifier {
   return { verify: (presented) => findCached(presented.digest) ?? verifyByKeys(presented) };
 }
 
-const newTokenHint = 'Get a new access token for this resource from the authorization server, and send that.';
+const newTokenHint = 'Get a new access token for this resource from the authorization server, and send it.';
 
 /** Refuses ID tokens and logout tokens, which the same keys sign and which grant no access. */
 function assertTokenType({ tokenType }: JwtIssuer, typ: string | undefined): void {
   const type = typ?.toLowerCase().replace(/^application\//, '');
   if (type === 'at+jwt' || (tokenType === 'jwt' && (type === undefined || type === 'jwt'))) return;
-  throw new TokenRejectedError('it is not of the type that is taken');
+  throw new TokenRejectedError('its type is not accepted');
 }
 
 function readVerifiedJwt(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   const { sub, exp } = payload;
-  if (typeof sub !== 'string' || sub === '' || exp === undefined) throw new TokenRejectedError('it names nobody');
+  if (typeof sub !== 'string' || sub === '' || exp === undefined) throw new TokenRejectedError('it has no subject');
   // The token is bound to a key that its holder would have to prove; as a plain bearer token it may be stolen.
   if (payload['cnf'] !== undefined)
-    throw new TokenRejectedError('it is bound to a key, and proofs of one are not taken');
+    throw new TokenRejectedError('it is bound to a key, and Ambit does not support proofs of possession');
   const scopes = readScopes(payload);
   const roles = issuer.roles === undefined ? [] : readRoles(payload, issuer.roles.claim);
   const ceiling = findCeiling(issuer, roles);
@@ -151,7 +151,7 @@ class TokenRejectedError extends Error {}
 function describeRejection(error: unknown): string {
   if (error instanceof TokenRejectedError) return error.message;
   const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
-  if (typeof code !== 'string') return 'it does not verify';
+  if (typeof code !== 'string') return 'its signature or claims are not valid';
   return typeof claim === 'string' ? `${code} (${claim})` : code;
 }
 

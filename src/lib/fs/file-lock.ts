@@ -47,7 +47,7 @@ async function acquireLock(
   const token = `${process.pid} ${randomBytes(8).toString('hex')}`;
   const until = Date.now() + maxWaitMs;
   for (; !tryTakeLock(lock, token); await delay(pauseMs * (1 + 3 * Math.random()))) {
-    if (Date.now() > until) throw new Error(`another process keeps ${lock}`);
+    if (Date.now() > until) throw new Error(`another process holds ${lock}`);
     breakStale(lock);
   }
   // Another process may have broken the lock as stale.

@@ -78,7 +78,7 @@ function describeExposure(path: string, stats: Stats): string | undefined {
   if (!isKept) return undefined;
   const isExposed = (stats.mode & byAll) !== 0 || ((stats.mode & byGroup) !== 0 && !isOurGroup(stats.gid));
   if (!isExposed || isOnReadOnlyMount(path)) return undefined;
-  return `others may write to ${escapedPath} (mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')})`;
+  return `other users can write to ${escapedPath} (mode ${(stats.mode & 0o7777).toString(8).padStart(4, '0')})`;
 }
 
 /** Root, this user, and the user who started us with sudo. In a user namespace, files of the host show no owner. */

@@ -28,16 +28,16 @@ function isFolder(path: string): boolean {
 
 /** The errors of the file system: their meaning, and what a person can do about them. */
 const fileErrors: Readonly<Record<string, readonly [meaning: string, remedy: string]>> = {
-  EACCES: ['access is denied', 'Look at who owns it and the folders above it, or choose another place.'],
-  EPERM: ['access is denied', 'Look at who owns it and the folders above it, or choose another place.'],
+  EACCES: ['access is denied', 'Check the owner and mode of it and of the folders above, or choose another place.'],
+  EPERM: ['access is denied', 'Check the owner and mode of it and of the folders above, or choose another place.'],
   EROFS: ['the file system is read-only', 'Choose a place on another file system.'],
   ENOSPC: ['the disk is full', 'Free some space, or choose a place on another disk.'],
   EDQUOT: ['the disk quota is used up', 'Free some space, or choose a place on another disk.'],
   ENAMETOOLONG: ['the name is too long', 'Choose a shorter path.'],
-  ELOOP: ['its links go round in a circle', 'Correct the links, or choose another place.'],
-  ENOENT: ['nothing can be made there', 'Choose another place.'],
+  ELOOP: ['its symbolic links form a loop', 'Correct the links, or choose another place.'],
+  ENOENT: ['nothing can be created there', 'Choose another place.'],
   ENOTDIR: ['a part of the path is not a folder', 'Choose another place.'],
-  EEXIST: ['something else has this name', 'Remove it, or choose another place.'],
+  EEXIST: ['something else with this name exists', 'Remove it, or choose another place.'],
   EMFILE: ['too many files are open', 'Raise the limit with "ulimit -n".'],
 };
 

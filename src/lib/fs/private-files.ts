@@ -45,7 +45,7 @@ function claimFolder(path: string): void {
   const names = readdirSync(path);
   const isOurs = names.length === 0 || ownFileNames.some((mark) => names.includes(mark));
   if (isOpenToOthers(mode) && !isOurs)
-    throw notPrivateError(path, 'others may open it, and it holds things that are not of Ambit');
+    throw notPrivateError(path, 'other users can open it, and it contains files that do not belong to Ambit');
   closeFolder(path);
   for (const name of names) {
     // Entries may disappear meanwhile.
@@ -94,7 +94,7 @@ function makeFolder(path: string): void {
     const { code } = cause as NodeJS.ErrnoException;
     if (code !== 'EEXIST' && code !== 'ENOTDIR') throw unusableError(path, cause);
     const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink() === true;
-    throw unusableError(path, cause, isLink ? 'it is a link that leads nowhere' : 'it is not a folder');
+    throw unusableError(path, cause, isLink ? 'it is a broken symbolic link' : 'it is not a folder');
   }
 }
 
@@ -115,7 +115,7 @@ function closeFolder(path: string): void {
     // Checked now that nobody else can add anything.
     if ((mode & otherWritersMask) === 0 || readdirSync(path).length === 0) return;
     fchmodSync(descriptor, mode & 0o7777);
-    throw notPrivateError(path, 'other users may write to it, so what it holds may be theirs');
+    throw notPrivateError(path, 'other users can write to it, so they may have changed its content');
   } finally {
     closeSync(descriptor);
   }
@@ -137,7 +137,7 @@ function assertCannotBeReplaced(path: string): void {
   if (exposed === undefined) return;
   throw new AmbitError('CONFIG_INVALID', {
     what: `${path} could be replaced by another user: ${exposed}.`,
-    hint: 'Name a folder with --data-dir that lies below folders of your own or of root; or take those over with "chown" and "chmod go-w".',
+    hint: 'Choose a folder with --data-dir whose parent folders all belong to you or to root, or correct them with "chown" and "chmod go-w".',
   });
 }
 
@@ -153,7 +153,7 @@ function isOpenToOthers(mode: number): boolean {
 function notPrivateError(path: string, why: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${path} cannot be kept private: ${why}.`,
-    hint: 'Name a folder of your own with --data-dir; or look at who owns it and what is in it, then "chown" and "chmod 700" it.',
+    hint: 'Choose a folder of your own with --data-dir, or check its owner and content, then correct it with "chown" and "chmod 700".',
     cause,
   });
 }
@@ -162,7 +162,7 @@ function unusableError(path: string, cause: unknown, reason?: string): AmbitErro
   const { meaning, path: at = path } = describeFileError(cause) ?? { meaning: (cause as Error).message };
   return new AmbitError('CONFIG_INVALID', {
     what: `${path} cannot be used: ${reason ?? `${at === path ? '' : `${at}: `}${meaning}`}.`,
-    hint: 'Name a folder of your own with --data-dir DIR, or in AMBIT_DATA_DIR.',
+    hint: 'Choose a folder of your own with --data-dir DIR or AMBIT_DATA_DIR.',
     cause,
   });
 }
@@ -183,14 +183,14 @@ export function readSecret(file: string): string | undefined {
   if (stat === undefined) return undefined;
   if (!stat.isFile() || isOpenToOthers(stat.mode)) {
     throw new AmbitError('CONFIG_INVALID', {
-      what: `The file ${file} holds a secret, but others can read it or it is no plain file.`,
-      hint: `Remove it, or "chmod 600" it if nobody else has read it.`,
+      what: `The file ${file} contains a secret, but other users can read it, or it is not a regular file.`,
+      hint: `Remove it, or run "chmod 600" on it if nobody else has read it.`,
     });
   }
   const secret = readFileSync(file, 'utf8').trim();
   if (secret.length >= 24) return secret;
   throw new AmbitError('CONFIG_INVALID', {
     what: `The secret in ${file} is shorter than 24 characters.`,
-    hint: 'Remove the file, and a new secret is made.',
+    hint: 'Remove the file to create a new secret.',
   });
 }

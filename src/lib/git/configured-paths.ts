@@ -205,7 +205,7 @@ export function readGitConfigFile(path: string): string {
     descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const stats = fstatSync(descriptor);
     if (stats.isDirectory()) return '';
-    if (!stats.isFile()) throw new GitConfigError('cannot be read: it is no plain file');
+    if (!stats.isFile()) throw new GitConfigError('cannot be read: it is not a regular file');
     if (stats.size > maxFileBytes) throw new GitConfigError('cannot be read: it is larger than 512 KiB');
     return readFileSync(descriptor, 'utf8');
   } catch (error) {

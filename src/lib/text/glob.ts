@@ -44,7 +44,8 @@ export function compileGlob(glob: string, { matchAnyFolder: anywhere = false, li
   const expanded = expandBraces(whole, Math.min(most?.globs ?? maxAlternatives, maxAlternatives));
   const characters = expanded.reduce((sum, each) => sum + each.length, 0);
   // Checked before the rest, which takes much longer.
-  if (characters > (most?.characters ?? Number.POSITIVE_INFINITY)) throw new GlobError('its braces stand for too much');
+  if (characters > (most?.characters ?? Number.POSITIVE_INFINITY))
+    throw new GlobError('its braces expand to too many characters');
   const alternatives = expanded.map(parseParts);
   const fits = (names: readonly string[]) => alternatives.some((parts) => matchParts(parts, names));
   return {
@@ -175,7 +176,7 @@ function findClassEnd(glob: string, start: number): number {
 }
 
 function assertBelowLimit(count: number, limit: number): void {
-  if (count > limit) throw new GlobError(`its braces stand for more than ${limit} globs`);
+  if (count > limit) throw new GlobError(`its braces expand to more than ${limit} globs`);
 }
 
 type Piece = 'any' | { readonly fits: (character: string) => boolean };
@@ -255,7 +256,7 @@ function compileClass(inside: string): (character: string) => boolean {
     const from = codePoint(characters[at]);
     const isRange = characters[at + 1] === '-' && at + 2 < characters.length;
     const to = isRange ? codePoint(characters[at + 2]) : from;
-    if (to < from) throw new GlobError(`"${characters[at]}-${characters[at + 2]}" is no range`);
+    if (to < from) throw new GlobError(`"${characters[at]}-${characters[at + 2]}" is not a valid range`);
     ranges.push([from, to]);
     if (isRange) at += 2;
   }

@@ -48,7 +48,7 @@ export function createAppender(
   function noteSuccess({ loss: reported }: Batch): void {
     if (!isFailing) return;
     isFailing = false;
-    log.warn('the journal is written again', { lost: reported?.entries ?? 0 });
+    log.warn('journal writable again', { lost: reported?.entries ?? 0 });
   }
 
   function noteFailure({ bytes, headBytes, wasTorn, loss: unreported }: Batch, written: number, error: Error): void {
@@ -61,7 +61,7 @@ export function createAppender(
     };
     isTorn ||= written === 0 ? wasTorn : bytes[written - 1] !== newLine;
     // Logged once: a full disk must not fill the log as well.
-    if (!isFailing) log.warn('the journal cannot be written', { error: error.message });
+    if (!isFailing) log.warn('journal cannot be written', { error: error.message });
     isFailing = true;
   }
 

@@ -68,7 +68,7 @@ const methods = new Set([
 export function createMetrics(options: MetricsOptions): Metrics {
   const families = {
     opened: createCounters('ambit_sessions_opened_total', 'Sessions opened here, by trust level.', 'trust'),
-    live: createGauges('ambit_sessions_live', 'Sessions that are live now.'),
+    live: createGauges('ambit_sessions_live', 'Live sessions.'),
     ended: createCounters('ambit_sessions_ended_total', 'Sessions that ended here, and why.', 'reason'),
     lives: createHistograms('ambit_session_duration_seconds', 'How long sessions lived.', lifeSeconds),
     perSession: createHistograms('ambit_session_calls', 'Tool calls of a session here, when it ends.', callCounts),
@@ -76,34 +76,30 @@ export function createMetrics(options: MetricsOptions): Metrics {
     durations: createHistograms('ambit_call_duration_seconds', 'How long exchanges took.', callSeconds, 'server'),
     withoutContext: createCounters(
       'ambit_calls_without_context_total',
-      'Requests that told their server nothing about the session.',
+      'Requests that were sent to a server without session context.',
       'server',
     ),
-    cache: createCounters('ambit_cache_lookups_total', 'Looks into the result cache.', 'server', 'result'),
+    cache: createCounters('ambit_cache_lookups_total', 'Lookups in the result cache.', 'server', 'result'),
     quotas: createCounters('ambit_quota_refusals_total', 'Calls refused by a quota, and whose it was.', 'scope'),
     spawned: createCounters('ambit_process_starts_total', 'Server processes started.', 'server'),
     restarts: createCounters(
       'ambit_process_restarts_total',
-      'Server processes started again after they had ended by themselves.',
+      'Server processes that were restarted after they had ended unexpectedly.',
       'server',
     ),
-    failed: createCounters(
-      'ambit_process_start_failures_total',
-      'Starts after which nothing could be called.',
-      'server',
-    ),
+    failed: createCounters('ambit_process_start_failures_total', 'Failed starts of server processes.', 'server'),
     starts: createHistograms(
       'ambit_process_start_seconds',
-      'From the start of a server process until it could be called.',
+      'Time from the start of a server process until it can be called.',
       startSeconds,
       'server',
     ),
-    processes: createGauges('ambit_processes_live', 'Server processes that are there now.', 'server'),
+    processes: createGauges('ambit_processes_live', 'Running server processes.', 'server'),
     refused: createCounters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status'),
-    spans: createCounters('ambit_spans_total', 'Spans sent to the collector, and those it never got.', 'result'),
+    spans: createCounters('ambit_spans_total', 'Spans sent to the collector, and spans that were lost.', 'result'),
     memory: createGauges('process_resident_memory_bytes', 'Memory of the gateway itself.'),
     cpu: createCounters('process_cpu_seconds_total', 'Processor time of the gateway itself.'),
-    since: createGauges('process_start_time_seconds', 'When the gateway was started, in seconds since 1970.'),
+    since: createGauges('process_start_time_seconds', 'Start time of the gateway, in seconds since 1970.'),
   };
   // Counters start at zero instead of absent, so that a first event shows as a change.
   for (const trust of ['direct', 'sandboxed']) families.opened.of(trust);

@@ -69,7 +69,7 @@ export function createExporter(options: ExporterOptions): Exporter {
     while (queue.length > 0) {
       const batch = queue.slice(0, batchSize);
       const posted = await postJson(settings.url, headers, formatTracesRequest(batch, resource), cut.signal);
-      if (!posted.taken && failures++ === 0) log.warn('a collector did not take spans', { host, why: posted.why });
+      if (!posted.taken && failures++ === 0) log.warn('collector did not accept spans', { host, why: posted.why });
       if (!posted.taken && (posted.status === undefined || retryStatuses.has(posted.status))) return;
       if (posted.taken) failures = 0;
       queue.splice(0, batch.length);

@@ -84,7 +84,7 @@ export function checkTimes(claims: TokenClaims, now: number, skew: number): void
     refuseContext('TOKEN_LIFETIME', `The token lives for ${life} seconds; at most ${maxLifetimeSeconds} are accepted.`);
   }
   if (!(issuedAt <= now / 1000 + skew)) {
-    refuseContext('TOKEN_NOT_YET_VALID', 'The token comes from the future: compare the clocks of the two machines.');
+    refuseContext('TOKEN_NOT_YET_VALID', 'The token was issued in the future: compare the clocks of the two machines.');
   }
   if (!(expiresAt > now / 1000 - skew)) refuseContext('TOKEN_EXPIRED', 'The token has expired.');
 }
@@ -95,7 +95,7 @@ export function checkAudience(claims: TokenClaims, expected: readonly string[] |
   if (expected === undefined && call.transport === 'http') {
     refuseContext(
       'AUDIENCE_UNKNOWN',
-      'This server does not know who it is: give the option "audience" or set AMBIT_AUDIENCE to its address as Ambit has it.',
+      'This server does not know its own audience: set the option "audience" or AMBIT_AUDIENCE to its address in the configuration of Ambit.',
     );
   }
   // Only the process that started this one can write to its pipe, so any stdio server name may be ours.
@@ -116,7 +116,7 @@ export function checkBinding(claims: TokenClaims, call: IncomingCall): void {
   if (call.method === undefined) {
     refuseContext(
       'CALL_UNKNOWN',
-      'It is not known which call this is: use secureServer() or withSession(), or give method, name and arguments.',
+      'The call is not known: use secureServer() or withSession(), or pass method, name and arguments.',
     );
   }
   if (claims.method !== call.method) {
@@ -127,7 +127,7 @@ export function checkBinding(claims: TokenClaims, call: IncomingCall): void {
   }
   const isTool = call.method === 'tools/call';
   if (isTool && call.name === undefined) {
-    refuseContext('CALL_UNKNOWN', 'It is not known which tool this is: give its name.');
+    refuseContext('CALL_UNKNOWN', 'The tool is not known: pass its name.');
   }
   if (claims.name === undefined ? isTool : claims.name !== call.name) {
     refuseContext(
@@ -139,7 +139,7 @@ export function checkBinding(claims: TokenClaims, call: IncomingCall): void {
   if (claims.argumentsDigest === undefined ? isTool : claims.argumentsDigest !== digestArguments(call.arguments)) {
     refuseContext(
       'ARGUMENTS_MISMATCH',
-      'The token is for other arguments. Where the schema of the tool fills in defaults or drops members, use secureServer(), which sees the arguments as they came.',
+      'The token is for other arguments. Where the schema of the tool fills in defaults or drops members, use secureServer(), which sees the original arguments.',
     );
   }
 }

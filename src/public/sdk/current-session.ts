@@ -59,7 +59,7 @@ export function readInheritedContext(env: Environment = startEnvironment): Sessi
   const found = sessionId ?? userId ?? agentId ?? workspaceId ?? trustLevel;
   if (found === undefined) {
     const reason = env.AMBIT_JWKS
-      ? 'The call carries no context, and this process serves no one session.'
+      ? 'The call has no context, and this process does not belong to a single session.'
       : 'This server was started without Ambit.';
     return createAbsentContext('NO_CONTEXT', reason);
   }

@@ -34,7 +34,7 @@ export function requireTrust(level: TrustLevel, context: SessionContext = curren
     `this tool is for ${level} sessions only, and ${has}${describeReason(context)}.`,
     trustLevel === undefined
       ? 'Start this server through Ambit, in a session of that trust level.'
-      : 'Do without this tool, or ask the person who opened the session for a direct one.',
+      : 'Continue without this tool, or ask the person who opened the session for a direct one.',
   );
 }
 
@@ -43,8 +43,8 @@ export function requirePermission(permission: string, context: SessionContext = 
   if (context.permissions.includes(permission)) return;
   throw recordRefusal(
     'PERMISSION_DENIED',
-    `this tool needs the permission "${permission}", which the session does not hold${describeReason(context)}.`,
-    `Do without this tool, or ask for a session created with "--permission ${permission}".`,
+    `this tool needs the permission "${permission}", which the session does not have${describeReason(context)}.`,
+    `Continue without this tool, or ask for a session created with "--permission ${permission}".`,
   );
 }
 
@@ -59,7 +59,11 @@ export function resolveWorkspace(question: WorkspaceQuestion = {}): ResolvedWork
   const { context = currentSession(), allowed = [], log = stderrLog } = question;
   const refused = findRefusalReason(context);
   if (refused !== undefined) {
-    throw recordRefusal('CONTEXT_REFUSED', refused, 'Call again; if it goes on, tell the person who runs this server.');
+    throw recordRefusal(
+      'CONTEXT_REFUSED',
+      refused,
+      'Try again. If it keeps failing, tell the person who runs this server.',
+    );
   }
   const explicit = question.explicit || undefined;
   const own = context.workspaceId;
@@ -68,7 +72,7 @@ export function resolveWorkspace(question: WorkspaceQuestion = {}): ResolvedWork
     throw recordRefusal(
       'WORKSPACE_REQUIRED',
       'no workspace was given, and the session has none.',
-      'Give one as the argument "workspace", or use a session created with "--workspace".',
+      'Pass one as the argument "workspace", or use a session created with "--workspace".',
     );
   }
   if (explicit === own) return { workspace: own, from: 'argument', path: context.workspacePath };
@@ -77,7 +81,9 @@ export function resolveWorkspace(question: WorkspaceQuestion = {}): ResolvedWork
     throw recordRefusal(
       'WORKSPACE_NOT_FOUND',
       `there is no workspace ${JSON.stringify(explicit.slice(0, 100))} for this session.`,
-      own === undefined ? 'Give one that this server offers.' : `Leave "workspace" out to use ${JSON.stringify(own)}.`,
+      own === undefined
+        ? 'Use a workspace that this server offers.'
+        : `Leave "workspace" out to use ${JSON.stringify(own)}.`,
     );
   }
   if (own !== undefined) {

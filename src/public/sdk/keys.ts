@@ -75,7 +75,7 @@ function createFileFinder(source: string): FindKey {
 function createUrlFinder(source: string): FindKey {
   const remote = URL.canParse(source) ? createRemoteJWKSet(new URL(source)) : undefined;
   return createRereadingFinder(async () => {
-    if (remote === undefined) refuseContext('KEYS_UNUSABLE', 'The address of the keys is not one.');
+    if (remote === undefined) refuseContext('KEYS_UNUSABLE', 'The address of the keys is not a valid URL.');
     await remote.reload();
     return readKeySet(remote.jwks());
   }, minMsBetweenReads.address);
@@ -136,7 +136,7 @@ async function readKeySet(jwks: unknown): Promise<KeySet> {
       // A key that cannot be read verifies nothing; the others still may.
     }
   }
-  if (keys.size === 0) refuseContext('KEYS_UNUSABLE', 'The keys hold no Ed25519 public key.');
+  if (keys.size === 0) refuseContext('KEYS_UNUSABLE', 'The keys contain no Ed25519 public key.');
   return keys;
 }
 
@@ -145,7 +145,7 @@ async function parseKeySet(text: string): Promise<KeySet> {
   try {
     jwks = JSON.parse(text);
   } catch {
-    refuseContext('KEYS_UNUSABLE', 'The keys are not JSON, nor a path that starts with "/", nor an http(s) address.');
+    refuseContext('KEYS_UNUSABLE', 'The keys must be JSON, a path that starts with "/", or an http(s) address.');
   }
   return readKeySet(jwks);
 }

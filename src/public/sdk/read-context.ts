@@ -82,7 +82,7 @@ export async function readCallContext(call: IncomingCall, options: ContextOption
   }
   // The environment of an HTTP server describes who started it, not who calls it.
   if (call.transport === 'http')
-    return createAbsentContext('NO_CONTEXT', 'The call carries no context: it did not come through Ambit.');
+    return createAbsentContext('NO_CONTEXT', 'The call has no context: it did not come through Ambit.');
   return readInheritedContext(options.env);
 }
 
@@ -97,7 +97,7 @@ async function verifyContext(
   if (keys === undefined) {
     refuseContext(
       'KEYS_MISSING',
-      'There are no keys to verify the context with: set AMBIT_JWKS, or give "jwksUri" or "keys".',
+      'There are no keys to verify the context with: set AMBIT_JWKS, or pass "jwksUri" or "keys".',
     );
   }
   const now = options.now?.() ?? Date.now();
@@ -133,7 +133,7 @@ function createVerifiedContext(claims: TokenClaims, plain: unknown, call: Incomi
     reason:
       overruled.length === 0
         ? undefined
-        : `What is signed overruled what stood beside it: ${overruled.map(([name]) => name).join(', ')}.`,
+        : `The signed values replaced different unsigned values: ${overruled.map(([name]) => name).join(', ')}.`,
     code: undefined,
   });
 }
@@ -142,7 +142,7 @@ function readMetaToken(plain: unknown): string {
   if (!isObject(plain)) refuseContext('CONTEXT_MALFORMED', '_meta["ambit/context"] is not an object.');
   const token = plain['token'];
   if (token === undefined)
-    refuseContext('TOKEN_MISSING', '_meta["ambit/context"] holds no token, so anyone may have written it.');
+    refuseContext('TOKEN_MISSING', '_meta["ambit/context"] has no token, so its origin is not proven.');
   if (typeof token !== 'string') refuseContext('TOKEN_MALFORMED', 'The token is not a string.');
   return token;
 }

@@ -61,11 +61,12 @@ export async function assertNotReplayed(
   const use = `${typeof call.id} ${call.id} ${id}`;
   if (call.carrier !== undefined && usesByMessage.get(call.carrier)?.has(use)) return;
   const answer = await rememberOrFail(memory, id, until, now);
-  if (answer === 'seen') refuseContext('TOKEN_REPLAYED', 'The token has been used before; each is good for one call.');
+  if (answer === 'seen')
+    refuseContext('TOKEN_REPLAYED', 'The token has already been used; each token is valid for one call.');
   if (answer !== 'new') {
     refuseContext(
       'REPLAYS_UNKNOWN',
-      'Whether the token has been used before cannot be told now; try again in a minute.',
+      'The server cannot check at the moment whether the token was already used. Try again in a minute.',
     );
   }
   if (call.carrier !== undefined)

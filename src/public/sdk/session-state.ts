@@ -42,8 +42,8 @@ export interface SessionState {
 async function throwUnavailable(): Promise<never> {
   throw new SessionError(
     'STATE_UNAVAILABLE',
-    'this call keeps no state.',
-    'The author of this server can change that with withSessions() of "ambit-mcp/server".',
+    'no session state is available for this call.',
+    'The author of this server can add it with withSessions() from "ambit-mcp/server".',
   );
 }
 

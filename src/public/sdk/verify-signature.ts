@@ -23,7 +23,10 @@ export async function verifyToken(token: string, source: KeySource): Promise<Rea
   }
   const key = typeof kid === 'string' ? await getKeyFinder(source)(kid) : undefined;
   if (key === undefined) {
-    refuseContext('KEY_UNKNOWN', `The token names the key ${quoteValue(kid)}, which is not among the keys.`);
+    refuseContext(
+      'KEY_UNKNOWN',
+      `The token is signed with the key ${quoteValue(kid)}, which is not among the known keys.`,
+    );
   }
   const payload = await verifyPayload(token, key);
   let claims: unknown;
@@ -32,7 +35,7 @@ export async function verifyToken(token: string, source: KeySource): Promise<Rea
   } catch {
     claims = undefined;
   }
-  if (!isObject(claims)) refuseContext('CLAIMS_INVALID', 'The token does not hold a JSON object.');
+  if (!isObject(claims)) refuseContext('CLAIMS_INVALID', 'The token does not contain a JSON object.');
   return claims;
 }
 
@@ -51,7 +54,7 @@ async function verifyPayload(token: string, key: Parameters<typeof compactVerify
     if ((error as { code?: string }).code === 'ERR_JWS_SIGNATURE_VERIFICATION_FAILED') {
       refuseContext(
         'SIGNATURE_INVALID',
-        'The signature of the token does not hold: it was changed, or signed by someone else.',
+        'The signature of the token is not valid: the token was changed, or signed by someone else.',
       );
     }
     refuseContext('TOKEN_MALFORMED', 'The token is not a compact JWS that can be verified.');

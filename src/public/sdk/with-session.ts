@@ -57,7 +57,7 @@ async function runInContext<R>(
 
 /** The error for a token that was sent and is not valid. */
 export function createRefusedError(reason: string): SessionError {
-  const hint = 'Nothing was done. Call again; if it goes on, tell the person who runs this server.';
+  const hint = 'Nothing was done. Try again. If it keeps failing, tell the person who runs this server.';
   return new SessionError('CONTEXT_REFUSED', reason, hint);
 }
 

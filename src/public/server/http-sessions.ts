@@ -53,8 +53,8 @@ export async function httpSessions(layer: SessionLayer, request: HandlerRequest)
 async function readPrincipal({ principal }: SessionLayer, extra: HandlerRequest['extra']): Promise<CallerPrincipal> {
   if (principal === undefined) {
     throw new AmbitError('UNAUTHENTICATED', {
-      what: 'This server cannot tell who calls it.',
-      hint: 'Its author gives createServerSessions() the option "principal", or Ambit stands in front of it.',
+      what: 'This server cannot identify the caller.',
+      hint: 'The author of the server must set the option "principal" of createServerSessions(), or run the server behind Ambit.',
     });
   }
   const http = isObject(extra['http']) ? extra['http'] : extra;
@@ -107,5 +107,5 @@ function requireOwner(session: Session, userId: string): Session {
 }
 
 function createUnknownError(): AmbitError {
-  return new AmbitError('SESSION_NOT_FOUND', { hint: 'Name one that was opened for you, or none.' });
+  return new AmbitError('SESSION_NOT_FOUND', { hint: 'Use a session that was opened for you, or none.' });
 }

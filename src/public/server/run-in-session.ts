@@ -122,8 +122,8 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     const overHttp = isOverHttp(request);
     if (overHttp && !options.servesHttp) {
       throw new AmbitError('CONFIG_INVALID', {
-        what: 'Over HTTP a server is built for each request, and these sessions would end with it.',
-        hint: 'Its author makes them once with createServerSessions(), and gives that to withSessions().',
+        what: 'Over HTTP a new server object is created for each request, and its sessions would end with the request.',
+        hint: 'The author of the server must call createServerSessions() once and pass the result to withSessions().',
       });
     }
     if (context.status === 'verified') return gatewaySessions(layer, context);
@@ -131,7 +131,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     if (!layer.settings.startedByAmbit) return layer.stdio.resolve(request.server);
     // Ambit may run one process for several sessions: one session here for all of them would mix their state.
     if (context.sessionId === undefined) {
-      throw createRefusedError('The call carries no context, and this process serves no one session.');
+      throw createRefusedError('The call has no context, and this process does not belong to a single session.');
     }
     return gatewaySessions(layer, context as NamingContext);
   }

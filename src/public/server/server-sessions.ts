@@ -172,10 +172,10 @@ function checkDraft(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: Ret
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
   }
   if (name !== undefined && reservedName.test(name)) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'The name of a session does not begin with a word and ":".' });
+    throw new AmbitError('REQUEST_INVALID', { what: 'The name of a session must not start with a word and ":".' });
   }
   if (ttlSeconds !== undefined && ttlSeconds > bounds.maxLifetimeSeconds) {
-    throw new AmbitError('REQUEST_INVALID', { what: `The ttl is at most ${bounds.maxLifetimeSeconds} s.` });
+    throw new AmbitError('REQUEST_INVALID', { what: `The ttl must be at most ${bounds.maxLifetimeSeconds} s.` });
   }
   checkMetadata(draft.metadata, maxMetadataBytes);
   const { trustLevel = local.trustLevel, userId = local.userId } = draft;

@@ -77,18 +77,18 @@ function createGoneError(reason: Gone): Error {
 }
 
 function createConflictError(key: string, version?: number): Error {
-  const has = version === undefined ? '' : version === 0 ? '; there is none now' : `; it has version ${version} now`;
-  const what = `the entry ${JSON.stringify(key)} was written meanwhile${has}.`;
-  return recordRefusal('STATE_CONFLICT', what, 'Read it again, decide anew, and write with the version it has then.');
+  const has = version === undefined ? '' : version === 0 ? '; it no longer exists' : `; its version is now ${version}`;
+  const what = `the entry ${JSON.stringify(key)} was changed in the meantime${has}.`;
+  return recordRefusal('STATE_CONFLICT', what, 'Read it again, then write with its current version.');
 }
 
 const limitTexts: Readonly<Record<keyof StateLimits, string>> = {
-  valueBytes: 'the value is larger than one entry may be',
-  keys: 'it has as many entries as it may have',
-  totalBytes: 'its entries together would be larger than they may be',
+  valueBytes: 'the value is larger than allowed for one entry',
+  keys: 'the limit on entries is reached',
+  totalBytes: 'all entries together would be larger than allowed',
 };
 
 function createFullError(limit: keyof StateLimits): Error {
-  const what = `the session cannot keep that: ${limitTexts[limit]}.`;
-  return recordRefusal('STATE_FULL', what, 'Delete what is no longer needed, or keep less.');
+  const what = `the session cannot store this: ${limitTexts[limit]}.`;
+  return recordRefusal('STATE_FULL', what, 'Delete entries that are no longer needed, or store smaller values.');
 }

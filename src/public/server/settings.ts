@@ -36,14 +36,14 @@ export function readSettings(options: ServerSessionsOptions): ServerSettings {
   const ttlSeconds = options.ttlSeconds ?? named.draft.ttlSeconds ?? Math.min(3600, maxLifetimeSeconds);
   if (ttlSeconds > maxLifetimeSeconds) {
     throw new AmbitError('CONFIG_INVALID', {
-      what: `Sessions end after ${maxLifetimeSeconds} s, used or not; a ttl of ${ttlSeconds} s would never count.`,
+      what: `Sessions end after ${maxLifetimeSeconds} s in any case; a ttl of ${ttlSeconds} s has no effect.`,
     });
   }
   const userId = local.userId ?? named.draft.userId;
   const { maxSessions = 1000, maxPerUser = Math.min(200, maxSessions) } = options;
   for (const [name, value] of Object.entries({ ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser })) {
     if (!Number.isSafeInteger(value) || value < 1) {
-      throw new AmbitError('CONFIG_INVALID', { what: `${name} must be a whole number from 1 on.` });
+      throw new AmbitError('CONFIG_INVALID', { what: `${name} must be a whole number of at least 1.` });
     }
   }
   return {

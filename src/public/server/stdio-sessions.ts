@@ -40,7 +40,7 @@ function createPipeResolver(
   async function findSession(): Promise<Session> {
     const session = await findNamedOrCreate();
     if (named.userId === undefined || named.userId === session.userId) return session;
-    throw new AmbitError('UNAUTHENTICATED', { what: 'The session that was named is not one of AMBIT_USER_ID.' });
+    throw new AmbitError('UNAUTHENTICATED', { what: 'The session does not belong to AMBIT_USER_ID.' });
   }
 
   async function findNamedOrCreate(): Promise<Session> {
@@ -88,7 +88,9 @@ function createPipeResolver(
     if (isNamed || (reason !== 'expired' && reason !== 'evicted')) return sessionGoneError(reason);
     // Another call may have opened the next one already.
     if (opening === opened) opening = undefined;
-    return new AmbitError('SESSION_EXPIRED', { hint: 'Call again: a new session begins, without what this one kept.' });
+    return new AmbitError('SESSION_EXPIRED', {
+      hint: 'Call again to start a new session, without the state of this one.',
+    });
   }
 
   return async () => {

@@ -53,7 +53,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
   ): Promise<{ child: StartedChild; bounds: Bounds; removePlaceholders: () => void }> {
     const bwrap = findBwrap();
     if (!hasSeccompFilter(process.arch))
-      throw sandboxUnavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
+      throw sandboxUnavailable(`there is no system call filter for the processor ${process.arch}`, 'Use x64 or arm64.');
     const { memoryMb: keptBy } = await limiter.inForce();
     const seccomp = seccompFilter(process.arch, keptBy !== 'watchdog');
     inherited ??= findInheritedDescriptors();
@@ -111,7 +111,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     const lacks = listMissingProtections(enforced);
     if (lacks.length > 0)
       throw sandboxUnavailable(
-        `bwrap starts, but this does not hold inside: ${lacks.join(', ')}`,
+        `bwrap starts, but these protections are missing inside: ${lacks.join(', ')}`,
         'Install bubblewrap 0.8 or newer.',
       );
     return { enforced, limits: await limiter.inForce() };
@@ -133,7 +133,7 @@ export function createBwrapRunner(options: BwrapRunnerOptions): SandboxRunner {
     probe,
     async start(launch) {
       const { confinement } = launch;
-      if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
+      if (confinement === undefined) throw new Error('The rules for the sandbox of this process are missing.');
       refuseVolume(confinement);
       await probe();
       const files = serverFiles({

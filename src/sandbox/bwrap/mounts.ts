@@ -67,7 +67,7 @@ export async function pinMounts(
   };
   const pinMount = (mount: Mount): PinnedPath => {
     if (kernelFolders.some((folder) => isInside(mount.source, folder) || isInside(mount.target, folder))) {
-      throw new Error(`A sandbox has this for itself, and is not shown another's: ${mount.target}`);
+      throw new Error(`A sandbox has its own version of this path: ${mount.target}`);
     }
     const pinned = pinPath(mount);
     held.push(pinned);

@@ -19,11 +19,11 @@ export function pinPath(mount: Mount): PinnedPath {
     : openSync(mount.source, O_PATH | constants.O_NOFOLLOW);
   try {
     if (!isHeld && readlinkSync(`/proc/self/fd/${descriptor}`) !== mount.source) {
-      throw new Error(`This path leads elsewhere than a moment ago: ${mount.source}`);
+      throw new Error(`This path changed its target during the start: ${mount.source}`);
     }
     const stats = fstatSync(descriptor);
     if (!stats.isDirectory() && !stats.isFile() && !stats.isSocket()) {
-      throw new Error(`This is neither a folder nor a file, and is not shown in a sandbox: ${mount.source}`);
+      throw new Error(`This is neither a folder nor a file and cannot be mounted in a sandbox: ${mount.source}`);
     }
     return { ...mount, descriptor, stats };
   } catch (error) {
@@ -80,8 +80,8 @@ function assertNotFound(error: unknown, path: string): void {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ELOOP' || code === 'ENAMETOOLONG') return;
   throw sandboxUnavailable(
-    `"${path}" in a folder that may be written cannot be looked at (${code}), and so not be guarded`,
-    'Let the account of Ambit read and enter the folders that lead there.',
+    `"${path}" in a writable folder cannot be read (${code}), so it cannot be protected`,
+    'Give the account that runs Ambit permission to read the folders on that path.',
     error,
   );
 }

@@ -56,7 +56,7 @@ export async function spawnSandbox(wanted: SandboxSpawn, reaper: Reaper): Promis
     const child = await spawnTracked({ ...started, cwd: '/', stdio, tmpDir }, reaper);
     await killOnFailure(child, wanted, reaper, async () => {
       await bounds.admit(child.pid);
-      if (hasExited(child)) throw new Error('The sandbox was ended as it started.');
+      if (hasExited(child)) throw new Error('The sandbox was ended during its start.');
       wanted.beforeSpawn?.();
       await setUpMounts(child, wanted, (descriptor) => firstMountDescriptor + held.indexOf(descriptor));
       wanted.beforeSpawn?.();

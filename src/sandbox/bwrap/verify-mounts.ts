@@ -36,8 +36,8 @@ export function verifyMounts(pid: number, mounts: Pick<Mounts, 'entries' | 'guar
 
 function replacedDuringSetup() {
   return sandboxUnavailable(
-    'something that is guarded in a folder was moved or replaced while the sandbox was set up',
-    'Try again. If it happens again, look which server or program moves folders of the workspace.',
+    'a protected file was moved or replaced while the sandbox was set up',
+    'Try again. If it happens again, find out which server or program moves folders of the workspace.',
   );
 }
 
@@ -46,7 +46,7 @@ function locatePinned({ descriptor }: PinnedPath, mounts: readonly MountInfoEntr
   const id = /^mnt_id:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1'))?.[1];
   const mount = mounts.find((each) => each.id === id);
   if (mount === undefined)
-    throw sandboxUnavailable('the kernel does not tell where a folder lies', 'Run Ambit outside of chroot.');
+    throw sandboxUnavailable('the kernel does not report the path of a folder', 'Run Ambit outside of chroot.');
   const path = readlinkSync(`/proc/self/fd/${descriptor}`);
   return {
     device: mount.device,

@@ -69,7 +69,7 @@ export function serverFiles(wanted: ServerFilesRequest): ServerFiles {
   const searchPath = withoutForeignFolders(wanted.searchPath ?? '', filter.isGranted);
   const named = isAbsolute(command) && isProgram(command) ? command : undefined;
   const program = command.includes('/') ? named : findProgramOnPath(command, searchPath);
-  if (program === undefined) throw new Error(`There is no program "${command}" to start.`);
+  if (program === undefined) throw new Error(`The program "${command}" was not found.`);
   const script = findScript(wanted.args);
   const ofProgram = [...findRuntimeFolders(program, filter), ...findPackageFiles(program, filter)];
   const own = mergePaths(ofProgram).mounts.map(({ source }) => source);
@@ -122,11 +122,11 @@ function resolveNamed(path: string, filter: VisibilityFilter): ResolvedVisiblePa
   if (followed !== undefined && filter.canShowFile(followed.real)) return followed;
   const why =
     followed === undefined
-      ? 'it leads through a link that sessions can rewrite, or that leaves its project'
-      : 'it belongs to Ambit itself, or is no file';
+      ? 'its path leads through a symbolic link that sessions can change, or that leaves its project'
+      : 'it belongs to Ambit itself, or is not a file';
   throw new AmbitError('SANDBOX_UNAVAILABLE', {
-    what: `The server's file "${basename(path)}" is not shown in its sandbox: ${why}.`,
-    hint: 'The operator can name the place that the link leads to, or grant it in servers.<name>.sandbox.readable.',
+    what: `The server's file "${basename(path)}" is not visible in its sandbox: ${why}.`,
+    hint: 'The operator can use the real path without the link, or add it to servers.<name>.sandbox.readable.',
   });
 }
 

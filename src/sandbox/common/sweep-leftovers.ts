@@ -23,7 +23,7 @@ export async function createTmpRoot(tmpParent: string): Promise<string> {
   const parent = resolve(tmpParent);
   makePrivateFolder(parent);
   if (!(await lstat(parent)).isDirectory()) {
-    throw new Error(`The folder for temporary files must be a folder of the user Ambit runs as: ${parent}`);
+    throw new Error(`The folder for temporary files must belong to the user that runs Ambit: ${parent}`);
   }
   const root = await mkdtemp(join(parent, 'instance-'));
   await writeOwner(root, thisProcess());

@@ -6,11 +6,11 @@ import type { Engine } from './engine.ts';
 
 export function engineMissing(): AmbitError {
   if (process.platform !== 'linux') {
-    return sandboxUnavailable('containers are used on Linux only, so far', 'Run Ambit on Linux.');
+    return sandboxUnavailable('containers are only supported on Linux', 'Run Ambit on Linux.');
   }
   return sandboxUnavailable(
-    'neither "podman" nor "docker" is on the PATH of Ambit',
-    `Install podman; the next call finds it: ${installCommand(inspectMachine(), 'podman')}`,
+    'neither "podman" nor "docker" was found on the PATH',
+    `Install podman (no restart needed): ${installCommand(inspectMachine(), 'podman')}`,
   );
 }
 
@@ -24,7 +24,7 @@ export function engineFailed(engine: Engine, said: string): AmbitError {
 export function imageMissing(engine: Engine, image: string): AmbitError {
   return sandboxUnavailable(
     `the image "${image}" is not on this machine`,
-    `The operator can fetch it with "${engine.kind} pull ${image}"; Ambit fetches none by itself.`,
+    `The operator can download it with "${engine.kind} pull ${image}"; Ambit does not download images.`,
   );
 }
 
@@ -39,23 +39,24 @@ export function programMissing(
   if (before === undefined) {
     return sandboxUnavailable(
       `the image "${image}" does not have the program "${basename(program)}"`,
-      'The operator can name a program of the image as the command, or another image.',
+      'The operator can use a program of the image as the command, or another image.',
     );
   }
   return sandboxUnavailable(
-    `a server in the image "${image}" cannot reach hosts (sandbox.network), since the way to them needs "node" there`,
-    'The operator can use an image that has Node, or leave out sandbox.network or sandbox.image for this server.',
+    `a server in the image "${image}" has no network access (sandbox.network), because that needs "node" in the image`,
+    'The operator can use an image with Node, or remove sandbox.network or sandbox.image for this server.',
   );
 }
 
 function suggestEngineRemedy(engine: Engine, said: string): string {
   if (/hybrid/i.test(said)) {
     const install = installCommand(inspectMachine(), 'runc');
-    return `Install runc, which can do with both kinds of control groups at once: ${install}`;
+    return `Install runc, which supports both versions of control groups: ${install}`;
   }
   if (/cannot connect to the docker daemon|docker\.sock/i.test(said)) {
-    return 'Start the Docker daemon, let the account of Ambit use it, or install podman, which needs none.';
+    return 'Start the Docker daemon and give the account that runs Ambit access to it, or install podman, which needs no daemon.';
   }
-  if (/newuidmap|subuid/i.test(said)) return 'Give the account of Ambit lines in /etc/subuid and /etc/subgid.';
-  return `Start "${engine.kind} run --rm hello-world" by hand to see more.`;
+  if (/newuidmap|subuid/i.test(said))
+    return 'Add lines for the account that runs Ambit to /etc/subuid and /etc/subgid.';
+  return `Run "${engine.kind} run --rm hello-world" by hand to see more.`;
 }

@@ -108,11 +108,11 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     const running = superviseChild(child, timing, () => void releaseBounded(reaper, child, tmpDir, bounds));
     const [output, errors] = await readProbeOutput(running, probeLimitMs);
     const enforced = readContainerProbe(output, mark);
-    if (enforced === undefined) throw engineFailed(setup.engine, errors.trim() || 'what is mounted is not found');
+    if (enforced === undefined) throw engineFailed(setup.engine, errors.trim() || 'mounted files were not found');
     const lacks = listMissingProtections(enforced);
     if (lacks.length > 0) {
       throw sandboxUnavailable(
-        `${setup.engine.kind} runs containers, but this does not hold inside: ${lacks.join(', ')}`,
+        `${setup.engine.kind} runs containers, but these protections are missing inside: ${lacks.join(', ')}`,
         `Install a newer ${setup.engine.kind}.`,
       );
     }
@@ -129,7 +129,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
 
   async function findWorkingSetup(): Promise<WorkingEngine> {
     if (!hasSeccompFilter(process.arch))
-      throw sandboxUnavailable(`no filter is known for the processor ${process.arch}`, 'Use x64 or arm64.');
+      throw sandboxUnavailable(`there is no system call filter for the processor ${process.arch}`, 'Use x64 or arm64.');
     let refusal: unknown;
     const hasGroups = (await limiter.inForce(containerLayout)).memoryMb.startsWith('cgroup');
     for (const setup of listSetups(searchPath(), options.limitsByEngine ?? true, hasGroups)) {
@@ -163,7 +163,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
     probe: async () => (await findEngine()).probed,
     async start(launch) {
       const { confinement, command, args } = launch;
-      if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
+      if (confinement === undefined) throw new Error('The rules for the sandbox of this process are missing.');
       const { image, limits } = confinement;
       const rules = visibilityRulesOf(confinement);
       const { setup } = await findEngine();

@@ -34,7 +34,7 @@ const homeMb = 16;
 export function createArguments(engine: Engine, wanted: ContainerRequest): string[] {
   const { mounts, account, program } = wanted;
   const [entry, ...args] = program;
-  if (entry.startsWith('[')) throw new Error(`An engine would take this for a list: ${entry}`);
+  if (entry.startsWith('[')) throw new Error(`A container engine would read this as a list: ${entry}`);
   return [
     ...['create', '--interactive', '--rm', '--name', wanted.name, '--pull', 'never'],
     ...wanted.labels.flatMap((label) => ['--label', label]),
@@ -90,7 +90,8 @@ function limitArguments(limits: ResourceLimits, byEngine: boolean): string[] {
 /** A read-only mount leaves out mounts below it: they would stay writable. */
 function mountArguments(from: string, to: string, writable: boolean): string[] {
   for (const path of [from, to]) {
-    if (/[,"\n\r]/.test(path)) throw new Error(`Containers cannot be shown a path with a comma or a quote: ${path}`);
+    if (/[,"\n\r]/.test(path))
+      throw new Error(`A path with a comma or a quote cannot be mounted in a container: ${path}`);
   }
   const manner = writable ? '' : ',readonly,bind-nonrecursive';
   return ['--mount', `type=bind,source=${from},destination=${to},bind-propagation=rprivate${manner}`];
@@ -112,7 +113,9 @@ export function formatEnvironment(env: Readonly<Record<string, string>>): string
   return Object.entries(env)
     .map(([name, value]) => {
       if (/[\n\r\0]/.test(value) || !/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name))
-        throw new Error(`The variable "${name}" cannot be given to a container: it has a line break or an odd name.`);
+        throw new Error(
+          `The variable "${name}" cannot be passed to a container: it contains a line break or has an invalid name.`,
+        );
       return `${name}=${value}\n`;
     })
     .join('');

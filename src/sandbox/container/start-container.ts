@@ -102,7 +102,7 @@ export async function startContainer(wanted: StartRequest, reaper: Reaper): Prom
     verifyMounts(first, wanted.mounts);
     // The process waits to become the server, and has started nothing yet.
     await wanted.bounds.admit(first).catch((error: Error) => {
-      throw new EngineError(`a container cannot be taken into a group: ${error.message}`, { cause: error });
+      throw new EngineError(`a container cannot be added to a control group: ${error.message}`, { cause: error });
     });
     await waitForSetups(writable);
     const mayBeGone = registerWriter(first, writable);
@@ -143,7 +143,7 @@ async function findFirstProcess(engine: Engine, name: string, tmpDir: string, at
     });
     const pid = Number(stdout.trim());
     if (pid > 1) return pid;
-    if (attempt === attempts) throw new EngineError('the container did not come to life');
+    if (attempt === attempts) throw new EngineError('the container did not start');
     await delay(pauseMs);
   }
 }

@@ -69,7 +69,7 @@ export function createConnectCheck(
     const [closed] = known;
     if (closed === undefined) return { failed: 'no address' };
     const entry = formatHostAndPort({ host: closed, port });
-    return { refused: `leads to ${entry}, which is not a public address and is not listed itself` };
+    return { refused: `resolves to ${entry}, which is not a public address and is not listed itself` };
   };
 }
 

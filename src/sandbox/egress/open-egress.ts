@@ -64,7 +64,7 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
     const proxy = list.has(wanted) ? options.proxyFor?.(wanted) : undefined;
     const way = proxy === undefined ? await connectAllowed(wanted) : { proxy };
     if ('refused' in way) return refuse(to, way.refused);
-    if ('failed' in way) return { status: 502, message: `${to} cannot be found: ${way.failed}` };
+    if ('failed' in way) return { status: 502, message: `the address of ${to} cannot be looked up: ${way.failed}` };
     try {
       const socket =
         'proxy' in way
@@ -126,7 +126,7 @@ export async function openEgress(options: EgressOptions): Promise<Egress> {
   server.on('drop', () => refuse('', `more than ${limits.connections} connections at once`));
   server.on('clientError', (error, client) => {
     const { code } = error as NodeJS.ErrnoException;
-    if (code?.startsWith('HPE_')) refuse('', 'not a request that can be read');
+    if (code?.startsWith('HPE_')) refuse('', 'the request cannot be read');
     client.end(`HTTP/1.1 ${code === 'HPE_HEADER_OVERFLOW' ? '431' : '400'} Bad Request\r\nConnection: close\r\n\r\n`);
   });
   server.on('connect', (asked, client, head) => void onConnect(asked, client, head).catch(() => client.destroy()));

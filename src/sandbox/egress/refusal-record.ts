@@ -29,7 +29,7 @@ export function createRefusalRecord(write: (line: RefusalLine) => void, now: () 
     clearTimeout(timer);
     timer = undefined;
     for (const { refusal, times } of repeated.values()) if (times > 0) write({ ...refusal, times });
-    if (others > 0) write({ to: '(various)', reason: 'too many different ones to name', times: others });
+    if (others > 0) write({ to: '(various)', reason: 'and others', times: others });
     repeated.clear();
     others = 0;
     startedAt = now();

@@ -226,18 +226,18 @@ function createBounds(
 
 export function explainOverLimit(used: ResourceUsage, { memoryMb, pids }: ResourceLimits): string | undefined {
   if (used.memoryMb > memoryMb) {
-    return `it used ${Math.round(used.memoryMb)} MiB of memory, and sandbox.memoryMb is ${memoryMb}`;
+    return `it used ${Math.round(used.memoryMb)} MiB of memory; sandbox.memoryMb is ${memoryMb}`;
   }
-  if (used.pids > pids) return `it had ${used.pids} processes and threads, and sandbox.pids is ${pids}`;
+  if (used.pids > pids) return `it had ${used.pids} processes and threads; sandbox.pids is ${pids}`;
   return undefined;
 }
 
 function explainOutOfMemory({ memoryMb }: ResourceLimits): string {
-  return `it wanted more memory than it was given, and sandbox.memoryMb is ${memoryMb}`;
+  return `it needed more memory than allowed; sandbox.memoryMb is ${memoryMb}`;
 }
 
 export function explainTimeUp({ wallSeconds }: ResourceLimits): string {
-  return `it ran as long as it may, and sandbox.wallSeconds is ${wallSeconds}`;
+  return `it reached its maximum running time; sandbox.wallSeconds is ${wallSeconds}`;
 }
 
 /** Explains why a process exited by itself; undefined when no limit was the reason. */
@@ -248,11 +248,11 @@ export function explainExit(
 ): string | undefined {
   if ((refused?.memory ?? 0) > 0) return explainOutOfMemory(limits);
   if (refused === undefined && code === killedExitCode) {
-    return `it was killed, most likely for more memory than there was, and sandbox.memoryMb is ${limits.memoryMb}`;
+    return `it was killed, probably because it ran out of memory; sandbox.memoryMb is ${limits.memoryMb}`;
   }
-  if (code === tooLargeFileCode) return `it wrote a larger file than it may, and sandbox.fileMb is ${limits.fileMb}`;
+  if (code === tooLargeFileCode) return `it wrote a file larger than allowed; sandbox.fileMb is ${limits.fileMb}`;
   if (code !== 0 && (refused?.pids ?? 0) > 0) {
-    return `it was refused further processes and threads, and sandbox.pids is ${limits.pids}`;
+    return `it reached its limit of processes and threads; sandbox.pids is ${limits.pids}`;
   }
   return undefined;
 }

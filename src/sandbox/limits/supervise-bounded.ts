@@ -85,7 +85,7 @@ export function withMonitorCheck(bounds: Bounds, first: number): Bounds {
       // Engines notice after 20 s that a container is alone, and until then nobody reads its output.
       const parent = readParent();
       if (monitor !== undefined && parent !== undefined && parent !== monitor)
-        return 'what kept its container was killed';
+        return 'the supervisor of its container was killed';
       return bounds.check(pid, processes);
     },
   };

@@ -60,7 +60,7 @@ export const bunKind: PackageKind<NpmSources> = {
     const line = text.split('\n').find((each) => each.trimStart().startsWith(`"${name}": ["${name}@`)) ?? '';
     const version = line.slice(line.indexOf(`["${name}@`) + `["${name}@`.length).split('"')[0];
     const integrity = /"(sha\d+-[A-Za-z0-9+/=]+)"\],?\s*$/.exec(line)?.[1];
-    if (!version || integrity === undefined) throw new Error(`bun did not say what "${name}" is`);
+    if (!version || integrity === undefined) throw new Error(`bun did not report the version of "${name}"`);
     return { name, version, integrity };
   },
 
@@ -86,8 +86,8 @@ function refuseBunfig(env: FetchHost['env']): void {
   if (!files.some((file) => /^[ \t]*(?:registry\b|\[install\.scopes|scopes\b)/m.test(readFileSync(file, 'utf8'))))
     return;
   throw new AmbitError('UPSTREAM_FAILED', {
-    what: 'Nothing can be fetched for bunx: .bunfig.toml says where packages come from.',
-    hint: 'Write the registry into ~/.npmrc, where npm and Bun both find it, or write the server as npx -y PACKAGE.',
+    what: 'Packages for bunx cannot be downloaded: .bunfig.toml sets a registry, which Ambit does not read.',
+    hint: 'Set the registry in ~/.npmrc, which npm and Bun both read, or write the server as npx -y PACKAGE.',
   });
 }
 
@@ -98,13 +98,13 @@ export function checkBunLock(text: string, { hosts }: Pick<NpmSources, 'hosts'>)
     const [ident, from, info, integrity] = Array.isArray(entry) ? (entry as unknown[]) : [];
     const found = typeof ident === 'string' ? ident.slice(ident.lastIndexOf('@') + 1) : '';
     if (!versionPattern.test(found) || typeof from !== 'string' || typeof info !== 'object' || info === null) {
-      refuseOffender(`"${showWord(name)}", which is "${showWord(ident)}" and in no registry`);
+      refuseOffender(`"${showWord(name)}", which is "${showWord(ident)}" and not in a registry`);
     }
     if (from !== '' && !(URL.canParse(from) && hosts.includes(urlHost(new URL(from))))) {
       refuseOffender(`"${showWord(name)}", which comes from ${showWord(from)} and not from ${hosts.join(', ')}`);
     }
     if (typeof integrity !== 'string' || !hashPattern.test(integrity)) {
-      refuseOffender(`"${showWord(name)}", of which the registry gives no hash`);
+      refuseOffender(`"${showWord(name)}", for which the registry has no hash`);
     }
     checkDependencies(name, info as Record<string, unknown>);
   }
@@ -115,7 +115,7 @@ function checkDependencies(name: string, info: Readonly<Record<string, unknown>>
   for (const group of dependencyGroups) {
     for (const [wanted, spec] of Object.entries((info[group] ?? {}) as object)) {
       if (isRegistrySpec(spec) || (group === 'peerDependencies' && optional.has(wanted))) continue;
-      refuseOffender(`"${showWord(wanted)}", which "${showWord(name)}" asks for as "${showWord(spec)}"`);
+      refuseOffender(`"${showWord(wanted)}", which "${showWord(name)}" requires as "${showWord(spec)}"`);
     }
   }
 }

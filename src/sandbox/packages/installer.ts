@@ -55,7 +55,7 @@ export function createInstaller({ plain, tmpRoot, maxSeconds }: InstallerOptions
     clearTimeout(timer);
     running.delete(tool);
     if (code === 0) return;
-    if (isLate) throw new InstallTimeoutError(`it was not installed within ${maxSeconds} s`);
+    if (isLate) throw new InstallTimeoutError(`the installation took longer than ${maxSeconds} s`);
     // Scripts of packages see the environment of the tool, and their output is part of its own.
     const scrub = createScrubber([...secrets, ...listSecretValues(env)]);
     throw new Error(`${args[0]} ended with ${signal ?? code}: ${scrub(hideCredentials(output.trim()))}`);

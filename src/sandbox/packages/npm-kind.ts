@@ -72,7 +72,7 @@ const treeFlags = (folder: string): string[] => [
 export const npmKind: PackageKind<NpmSources> = {
   tool: 'npx',
   fetcher: 'npm',
-  installHint: 'Install Node with npm, which brings npx.',
+  installHint: 'Install Node with npm, which includes npx.',
   lockFiles: [manifestFile, lockFile],
   programFolder: 'node_modules/.bin',
 
@@ -103,7 +103,8 @@ export const npmKind: PackageKind<NpmSources> = {
       packages: Record<string, { readonly version?: string; readonly integrity?: string } | undefined>;
     };
     const { version, integrity } = packages[`node_modules/${name}`] ?? {};
-    if (version === undefined || integrity === undefined) throw new Error(`npm did not say what "${name}" is`);
+    if (version === undefined || integrity === undefined)
+      throw new Error(`npm did not report the version of "${name}"`);
     return { name, version, integrity };
   },
 
@@ -146,7 +147,7 @@ function checkDependencies(path: string, entry: LockEntry, entries: ReadonlyMap<
   ];
   for (const [name, spec] of asked) {
     if (isRegistrySpec(spec) || isBundled(findDependency(path, name, entries), entries)) continue;
-    refuseOffender(`"${showWord(name)}", which "${packageNameAt(path)}" asks for as "${showWord(spec)}"`);
+    refuseOffender(`"${showWord(name)}", which "${packageNameAt(path)}" requires as "${showWord(spec)}"`);
   }
 }
 
@@ -165,10 +166,10 @@ function checkOrigin(
     refuseOffender(`"${name}", which comes from ${from} and not from ${registries.hosts.join(', ')}`);
   }
   if (typeof entry.version !== 'string' || !versionPattern.test(entry.version)) {
-    refuseOffender(`"${name}" of no version that a registry has`);
+    refuseOffender(`"${name}", whose version is not in a registry`);
   }
   if (typeof entry.integrity !== 'string' || !hashPattern.test(entry.integrity)) {
-    refuseOffender(`"${name}", of which the registry gives no hash`);
+    refuseOffender(`"${name}", for which the registry has no hash`);
   }
 }
 

@@ -70,14 +70,17 @@ export function readPackageCommand(command: string, args: readonly string[]): Pa
   const called = basename(command);
   if (containers.has(called)) {
     throw commandRefused(
-      `"${called}" starts its server outside of the sandbox`,
-      'Name the image itself, with sandbox: { image: … } in place of the command.',
+      `"${called}" would start the server outside of the sandbox`,
+      'Use the image directly, with sandbox: { image: … } instead of the command.',
     );
   }
   const words = [called, ...args];
   const same = equivalentCommands.find(([start]) => start.every((word, index) => words[index] === word));
   if (same !== undefined) {
-    throw commandRefused(`"${same[0].join(' ')}" fetches what it starts`, `Write it as ${syntax[same[1]].example}.`);
+    throw commandRefused(
+      `"${same[0].join(' ')}" downloads the program that it starts`,
+      `Write it as ${syntax[same[1]].example}.`,
+    );
   }
   return Object.hasOwn(syntax, called) ? readToolArguments(called as PackageTool, args) : undefined;
 }
@@ -111,7 +114,7 @@ function readToolArguments(tool: PackageTool, args: readonly string[]): PackageC
   const [first, ...rest] = args.slice(at);
   const spec = found.package ?? first;
   if (spec === undefined || first === undefined) {
-    throw commandRefused(`no package is named after "${tool}"`, `Write it as ${shape.example}.`);
+    throw commandRefused(`the package after "${tool}" is missing`, `Write it as ${shape.example}.`);
   }
   const { name, wanted } = tool === 'uvx' ? readPythonSpec(spec) : readNpmSpec(spec, tool);
   const program = found.package === undefined ? (tool === 'uvx' ? name.replace(/\[.*$/s, '') : undefined) : first;
@@ -119,7 +122,7 @@ function readToolArguments(tool: PackageTool, args: readonly string[]): PackageC
     throw commandRefused(`"${shortenText(program)}" is not the name of a program`, `Write it as ${shape.example}.`);
   }
   if (tool === 'uvx' && found.runtime !== undefined && !/^[0-9]+(?:\.[0-9]+){0,2}$/.test(found.runtime)) {
-    throw commandRefused('--python takes a version here', 'Write it as "--python 3.12".');
+    throw commandRefused('--python needs a version', 'Write it as "--python 3.12".');
   }
   return { tool, name, wanted, program, runtime: found.runtime, args: rest };
 }
@@ -141,8 +144,8 @@ function readPythonSpec(spec: string): { name: string; wanted: string } {
 
 function notAPackage(spec: string, tool: PackageTool): AmbitError {
   return commandRefused(
-    `"${shortenText(spec)}" is not the name of a package in a registry, with or without a version`,
-    `Write it as ${syntax[tool].example}; what lies in a folder or a repository is installed first, and its program named.`,
+    `"${shortenText(spec)}" is not the name of a package in a registry, with an optional version`,
+    `Write it as ${syntax[tool].example}; install a package from a folder or a repository first, and use its program as the command.`,
   );
 }
 

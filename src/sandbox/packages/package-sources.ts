@@ -53,7 +53,7 @@ function findProxy(url: URL, settings: ProxySettings): URL | undefined {
   if (chosen === undefined || chosen === '' || isProxyExempt(url, settings.except ?? '')) return undefined;
   const proxy = new URL(/^[a-z0-9+.-]+:\/\//i.test(chosen) ? chosen : `http://${chosen}`);
   if (proxy.protocol !== 'http:' && proxy.protocol !== 'https:') {
-    throw new Error(`a proxy of the kind "${proxy.protocol}" cannot be used for a fetch`);
+    throw new Error(`a proxy with the protocol "${proxy.protocol}" cannot be used for downloads`);
   }
   return proxy;
 }

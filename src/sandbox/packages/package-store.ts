@@ -101,7 +101,7 @@ async function fetchContent(request: FetchRequest, home: string): Promise<string
   try {
     const pin = await request.fetch(folder, before === undefined ? request.firstLocks : home);
     if (before !== undefined && JSON.stringify(before.pin) !== JSON.stringify(pin)) {
-      throw new Error('what came is not what was pinned');
+      throw new Error('the downloaded package differs from the approved one');
     }
     if (before === undefined) copyLockFiles(request.kind.lockFiles, folder, home);
     writeAtomically(join(home, 'pin.json'), `${JSON.stringify({ pin, content, rules } satisfies KeptPackage)}\n`);

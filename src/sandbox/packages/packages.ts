@@ -119,7 +119,7 @@ function readToolReason(output: string): string | undefined {
   return shown === undefined ? undefined : `the output says: "${shown.replaceAll('"', "'")}"`;
 }
 
-const slowHint = 'Check the network, then start the server again: what was downloaded is kept.';
+const slowHint = 'Check the network, then start the server again. Completed downloads are kept.';
 
 interface FetchFailureReason {
   readonly why: string;
@@ -129,33 +129,33 @@ interface FetchFailureReason {
 /** Explains why a fetch failed. The output of the tool is for the operator, in the cause; a caller sees its code. */
 function explainFailure(error: unknown): FetchFailureReason {
   if (error instanceof OffenderError)
-    return { why: `it brings ${error.message}. Only what a registry has is fetched`, hint: installHint };
-  if (error instanceof TooLargeError) return { why: `it has ${error.message}`, hint: installHint };
+    return { why: `it includes ${error.message}. Only packages from a registry are downloaded`, hint: installHint };
+  if (error instanceof TooLargeError) return { why: `it contains ${error.message}`, hint: installHint };
   if (error instanceof InstallTimeoutError) return { why: error.message, hint: slowHint };
   const said = String(error);
   const [, refused] = /\(refused: ([^)]*)\)/.exec(said) ?? [];
   if (refused !== undefined) {
     return {
-      why: `it needs ${showWord(refused)}, and a fetch reaches only the registry`,
-      hint: 'Use a registry that serves its packages itself, or install the package yourself and name its program.',
+      why: `its download needs ${showWord(refused)}, and only the registry is reachable`,
+      hint: 'Use a registry that serves its packages itself, or install the package yourself and use its program as the command.',
     };
   }
   const code = /\bnpm error code ([A-Z][A-Z0-9_]+)/.exec(said)?.[1];
   if (code === 'E404' || /not found in the package registry|404/i.test(said))
-    return { why: 'there is no such package', hint: 'Check the name, and which registry is set.' };
+    return { why: 'there is no such package', hint: 'Check the name and the configured registry.' };
   if (code === 'ETARGET' || /no version matching/i.test(said))
     return { why: 'there is no such version', hint: 'Check the version.' };
   const detail = readToolReason(said);
   if (code !== undefined)
     return { why: `npm says ${code}${detail === undefined ? '' : ` (${detail})`}`, ...networkHint(code) };
-  const likely = 'the registry could not be asked, or the package could not be built';
+  const likely = 'the registry was not reachable, or the package could not be built';
   return { why: detail === undefined ? likely : `${likely} (${detail})` };
 }
 
 /** The error for a machine without the program that fetches. */
 export function toolMissing(wanted: PackageCommand, kind: Pick<PackageKind, 'fetcher' | 'installHint'>): AmbitError {
   return fetchFailed(wanted, {
-    why: `"${kind.fetcher}" is not on the PATH of Ambit`,
+    why: `"${kind.fetcher}" was not found on the PATH`,
     hint: kind.installHint,
   });
 }
@@ -172,7 +172,7 @@ export function fetchFailed(
   { why, hint, cause }: FetchFailureReason & { cause?: unknown },
 ): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The package "${formatSpecifier(wanted)}" could not be fetched: ${why}.`,
+    what: `The package "${formatSpecifier(wanted)}" could not be downloaded: ${why}.`,
     ...(hint === undefined ? {} : { hint }),
     cause,
   });
@@ -188,14 +188,14 @@ function withPackageName(error: AmbitError, wanted: PackageCommand): AmbitError 
 export function refuseUnresolved(said: string, cache: string): void {
   const byBun = said.matchAll(/^error: (@?[^@\s]+)@(\S+) failed to resolve$/gm);
   for (const [, name = '', spec] of [...parseFetches(readNpmLogs(cache)), ...byBun]) {
-    if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is asked for as "${showWord(spec)}"`);
+    if (!isRegistrySpec(spec)) refuseOffender(`"${showWord(name)}", which is required as "${showWord(spec)}"`);
   }
   const [, found, asked] = /Package `([^`]+)` was included as a URL dependency.*?`[^`]* @ ([^`]*)`/s.exec(said) ?? [];
-  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is asked for as "${showWord(asked)}"`);
+  if (found !== undefined) refuseOffender(`"${showWord(found)}", which is required as "${showWord(asked)}"`);
   const [, builtByUv] = /Wheels are required for `([^`]+)` because building/.exec(said) ?? [];
   if (builtByUv !== undefined) refuseOffender(`"${showWord(builtByUv)}", which has to be built`);
   const [, url] = /Unsupported URL Type "[^"]*": (\S+)/.exec(said) ?? [];
-  if (url !== undefined) refuseOffender(`something that is asked for as "${showWord(url)}"`);
+  if (url !== undefined) refuseOffender(`something that is required as "${showWord(url)}"`);
   const [, outside] = /invalid lockfile entry: "([^"]*)" resolves outside/.exec(said) ?? [];
   if (outside !== undefined) refuseOffender(`"${showWord(outside)}", which lies outside of its folder`);
   const [, target, name] = /Missing target in lock file: "([^"]*)" is referenced by "([^"]*)"/.exec(said) ?? [];

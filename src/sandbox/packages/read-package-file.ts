@@ -18,10 +18,10 @@ export function readPackageFile(folder: string, path: string, maxBytes: number):
   const descriptor = openPlainFile(folder, path);
   try {
     const facts = fstatSync(descriptor);
-    if (!facts.isFile()) throw refuseFile(path, 'is no plain file');
+    if (!facts.isFile()) throw refuseFile(path, 'is not a regular file');
     const content = readUpTo(descriptor, Math.min(facts.size, maxBytes) + 1);
     if (content.length > maxBytes)
-      throw refuseFile(path, `is larger than ${maxBytes / mebibyte} MiB, which is the most that is read`);
+      throw refuseFile(path, `is larger than ${maxBytes / mebibyte} MiB, which is the limit`);
     return content.toString('utf8');
   } finally {
     closeSync(descriptor);
@@ -38,7 +38,7 @@ export function readNamedFile(path: string): Buffer {
     const facts = fstatSync(descriptor);
     if (facts.isFile() && facts.size <= maxLockBytes) return readUpTo(descriptor, facts.size);
     throw new AmbitError('UPSTREAM_FAILED', {
-      what: `The file "${showWord(basename(path))}", which your settings name, is too large or no plain file`,
+      what: `The file "${showWord(basename(path))}", which is in your settings, is too large or not a regular file`,
       hint: 'Correct SSL_CERT_FILE, NODE_EXTRA_CA_CERTS or the cafile of npm.',
     });
   } finally {
@@ -60,7 +60,7 @@ function openPlainFile(folder: string, path: string): number {
   try {
     return openSync(join(folder, path), constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code === 'ELOOP') throw refuseFile(path, 'is no plain file');
+    if ((cause as NodeJS.ErrnoException).code === 'ELOOP') throw refuseFile(path, 'is not a regular file');
     throw cause;
   }
 }

@@ -5,7 +5,7 @@ const registrySpec = /^[0-9A-Za-z^~<>=*|&\s][0-9A-Za-z.+*^~<>=|&\s_-]*$/;
 
 const archiveName = /\.(?:tgz|tar\.gz|tar)$/i;
 export const versionPattern = /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/;
-export const installHint = 'If you trust the package, install it yourself and name its program as the command.';
+export const installHint = 'If you trust the package, install it yourself and use its program as the command.';
 /** Something in a package that does not come from the registry. */
 export class OffenderError extends Error {}
 

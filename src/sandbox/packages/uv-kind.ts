@@ -22,7 +22,7 @@ const ownPython = /^venv\/bin\/python[0-9.]*$/;
 export const uvKind: PackageKind = {
   tool: 'uvx',
   fetcher: 'uv',
-  installHint: 'Install uv, which brings uvx.',
+  installHint: 'Install uv, which includes uvx.',
   lockFiles: [requirementsFile, lockFile],
   programFolder: `${venv}/bin`,
 
@@ -44,7 +44,7 @@ export const uvKind: PackageKind = {
     const offender = lines.find((line) => !isPinned(line));
     if (offender !== undefined)
       refuseOffender(
-        `"${showWord(offender.split('--hash')[0]?.trimEnd())}", which is no wheel of an index with its hash`,
+        `"${showWord(offender.split('--hash')[0]?.trimEnd())}", which is not a wheel with a hash from an index`,
       );
   },
 
@@ -67,7 +67,7 @@ export const uvKind: PackageKind = {
     const own = normalizeName(name.replace(/\[.*$/s, ''));
     const line = text.split('\n').find((each) => normalizeName(/^[A-Za-z0-9._-]+/.exec(each)?.[0] ?? '') === own);
     const version = /==([^\s;\\]+)/.exec(line ?? '')?.[1];
-    if (version === undefined) throw new Error(`uv did not say what "${name}" is`);
+    if (version === undefined) throw new Error(`uv did not report the version of "${name}"`);
     return { name, version, integrity: `sha256-${sha256Hex(text)}` };
   },
 

@@ -137,7 +137,7 @@ export function readUvIndexes(env: NodeJS.ProcessEnv): UvIndexes {
 function readIndex(text: string, env: NodeJS.ProcessEnv): UvIndex {
   const [, name, url = ''] = /^(?:([A-Za-z0-9_.-]+)=)?(.*)$/s.exec(text) ?? [];
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-    throw indexRefused('an index of uv is not the URL of a registry', 'Set UV_DEFAULT_INDEX to a URL with https.');
+    throw indexRefused('an index of uv is not a registry URL', 'Set UV_DEFAULT_INDEX to a URL with https.');
   }
   const known = name?.toUpperCase().replace(/[^A-Z0-9]/g, '_');
   return { url, name, user: env[`UV_INDEX_${known}_USERNAME`], password: env[`UV_INDEX_${known}_PASSWORD`] };
@@ -149,13 +149,10 @@ function refuseIndexFiles(env: NodeJS.ProcessEnv): void {
   const files = [env['UV_CONFIG_FILE'], join(config, 'uv/uv.toml'), '/etc/uv/uv.toml'];
   for (const file of files) {
     if (file === undefined || !existsSync(file) || !indexSetting.test(readFileSync(file, 'utf8'))) continue;
-    throw indexRefused(
-      'a configuration file of uv says where packages come from',
-      'Set UV_DEFAULT_INDEX for Ambit as well.',
-    );
+    throw indexRefused('a configuration file of uv sets the index', 'Set UV_DEFAULT_INDEX for Ambit as well.');
   }
 }
 
 function indexRefused(why: string, hint: string): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', { what: `Nothing can be fetched for uvx: ${why}.`, hint });
+  return new AmbitError('UPSTREAM_FAILED', { what: `Packages for uvx cannot be downloaded: ${why}.`, hint });
 }

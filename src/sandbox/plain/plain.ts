@@ -20,9 +20,8 @@ export function createPlainRunner(options: Omit<RunnerOptions, 'tmpRoot'>): Runn
   return {
     name: 'plain',
     async start(launch) {
-      if (launch.confinement !== undefined) throw new Error('What is confined is never started without a sandbox.');
-      if (launch.env['TMPDIR'] !== launch.tmpDir)
-        throw new Error('TMPDIR must name the private folder of the process.');
+      if (launch.confinement !== undefined) throw new Error('A sandboxed process cannot be started without a sandbox.');
+      if (launch.env['TMPDIR'] !== launch.tmpDir) throw new Error('TMPDIR must be the private folder of the process.');
       // A process must never run without the reaper.
       await reaper.start();
       await ensurePrivateFolder(launch.tmpDir);

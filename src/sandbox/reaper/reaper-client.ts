@@ -55,7 +55,7 @@ export function startReaperClient(options: ReaperClientOptions): ReaperClient {
       return;
     }
     child.once('error', (error) => leave(error, null));
-    child.once('exit', (code, signal) => leave(new Error(`It left with ${code ?? signal}.`), code));
+    child.once('exit', (code, signal) => leave(new Error(`It exited with ${code ?? signal}.`), code));
     if (stdout === undefined) return;
     readLines(stdout, {
       maxBytes: 512,

@@ -22,7 +22,7 @@ const sweptPattern = /^swept ([0-9]{1,10}) (\S{1,200})$/;
 export function trackedName(root: string, tmpDir: string): string {
   const name = basename(tmpDir);
   if (dirname(resolve(tmpDir)) !== root || !isTrackedName(name)) {
-    throw new Error(`The private folder must lie directly inside ${root}: ${tmpDir}`);
+    throw new Error(`The private folder must be directly inside ${root}: ${tmpDir}`);
   }
   return name;
 }

@@ -122,7 +122,7 @@ function denyWriteRules(paths: readonly string[]): string[] {
 
 /** A rule for matching paths below a folder, in any case: file systems of macOS ignore case. */
 function matchBelow(folder: string, expression: string): string {
-  if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be guarded in a sandbox.');
+  if (folder.includes('"')) throw new Error('A folder with a quote in its name cannot be protected in a sandbox.');
   const anyCase = expression.replace(/[a-z]/gi, (each) => `[${each.toLowerCase()}${each.toUpperCase()}]`);
   return `  (regex #"^${folder.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')}/${anyCase}$")`;
 }
@@ -133,6 +133,6 @@ const literal = (path: string): string => `  (literal ${quoteText(path)})`;
 /** A path must not end its string and continue as a rule. */
 function quoteText(text: string): string {
   if (/[\u0000-\u001f\u007f]/.test(text))
-    throw new Error('A path with control characters cannot be shown in a sandbox.');
+    throw new Error('A path with control characters cannot be used in a sandbox.');
   return `"${text.replace(/[\\"]/g, '\\$&')}"`;
 }

@@ -68,7 +68,7 @@ export function createSeatbeltRunner(options: RunnerOptions): SandboxRunner {
 
   async function probeSandbox(): Promise<ProbeResult> {
     if (process.platform !== 'darwin' || !isProgram(sandboxExec)) {
-      throw sandboxUnavailable('"sandbox-exec" is not on this machine', 'Run Ambit on macOS or Linux.');
+      throw sandboxUnavailable('"sandbox-exec" was not found', 'Run Ambit on macOS or Linux.');
     }
     const names = [`probe-s${process.pid}-${++probes}`, `probe-o${process.pid}-${probes}`];
     const [tmpDir = '', outside = ''] = names.map((name) => join(realpathSync.native(tmpRoot), name));
@@ -88,7 +88,7 @@ export function createSeatbeltRunner(options: RunnerOptions): SandboxRunner {
       const lacks = listMissingProtections(enforced);
       if (lacks.length > 0)
         throw sandboxUnavailable(
-          `this does not hold inside the sandbox of macOS: ${lacks.join(', ')}`,
+          `these protections are missing inside the sandbox of macOS: ${lacks.join(', ')}`,
           'Run Ambit on Linux.',
         );
       return { enforced, limits: enforcedLimits };
@@ -111,7 +111,7 @@ export function createSeatbeltRunner(options: RunnerOptions): SandboxRunner {
     probe,
     async start(launch) {
       const { confinement, command, args } = launch;
-      if (confinement === undefined) throw new Error('Nothing says what this process may do in its sandbox.');
+      if (confinement === undefined) throw new Error('The rules for the sandbox of this process are missing.');
       refuseHosts(launch);
       refuseVolume(confinement);
       await probe();
@@ -160,12 +160,12 @@ function findSettingsWithSecrets(folder: string): string[] {
 function seatbeltFailed(said: string): Error {
   if (/sandbox_apply: Operation not permitted/.test(said)) {
     return sandboxUnavailable(
-      'Ambit runs in a sandbox itself, and macOS lets none be made inside another',
-      'Start Ambit from outside.',
+      'Ambit runs in a sandbox itself, and macOS does not allow nested sandboxes',
+      'Start Ambit outside of a sandbox.',
     );
   }
   const words = (said.trim().split('\n').at(-1) ?? '').replace(/\/\S+/g, '…').slice(0, 300);
-  return sandboxUnavailable(words || 'sandbox-exec does not work', 'Start "sandbox-exec" by hand to see more.');
+  return sandboxUnavailable(words || 'sandbox-exec does not work', 'Run "sandbox-exec" by hand to see more.');
 }
 
 /** A script that tries forbidden things; the file and the port exist for it. */

@@ -39,7 +39,7 @@ export function openWebhookQueue(folder: string, log: Pick<Log, 'warn'>, { silen
       work();
       failed = false;
     } catch (error) {
-      if (!failed) log.warn('events for a webhook cannot be kept', { error: (error as Error).message });
+      if (!failed) log.warn('webhook events cannot be stored', { error: (error as Error).message });
       failed = true;
     }
   }

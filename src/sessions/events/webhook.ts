@@ -93,23 +93,23 @@ export function createWebhook(options: WebhookOptions): Webhook {
       const old = Date.now() - waiting.step.at >= maxAgeMs;
       if (why === undefined || old) {
         const { type, sessionId: session } = waiting.step;
-        if (why !== undefined) log.warn('a webhook was not told', { host, step: type, session, why });
+        if (why !== undefined) log.warn('webhook delivery failed; event dropped', { host, step: type, session, why });
         pending.shift();
         queue?.remove(waiting.id);
         tries = 0;
         continue;
       }
-      if (tries++ === 0) log.warn('a webhook did not take an event; it is tried again', { host, why });
+      if (tries++ === 0) log.warn('webhook delivery failed; retrying', { host, why });
       const ms = Math.min(pauseMs * 2 ** (tries - 1), maxPauseMs);
       await (closing ? pause(Math.min(ms, 100)) : pause(ms * (0.75 + Math.random() / 2)));
     }
-    if (pending.length > 0) log.warn('a webhook was not told of the last events', { host, events: pending.length });
+    if (pending.length > 0) log.warn('webhook events not delivered before shutdown', { host, events: pending.length });
     sending = undefined;
   }
 
   function enqueue(event: QueuedEvent): boolean {
     if (pending.length >= maxWaiting) {
-      if (dropped++ % maxWaiting === 0) log.warn('a webhook is too slow; events are left out', { host });
+      if (dropped++ % maxWaiting === 0) log.warn('webhook too slow; events dropped', { host });
       return false;
     }
     pending.push({ ...event });
@@ -156,8 +156,8 @@ export async function openWebhookKey(own: string, given: string | undefined): Pr
   const key = Buffer.from(base64, 'base64');
   if (key.length < 24 || key.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, '')) {
     throw new AmbitError('CONFIG_INVALID', {
-      what: `The secret of the webhook in ${given ?? own} must be "${prefix}" and the base64 of 24 bytes or more.`,
-      hint: 'Leave out events.webhook.secretFile, and one is made.',
+      what: `The secret of the webhook in ${given ?? own} must be "${prefix}" followed by at least 24 bytes in base64.`,
+      hint: 'Remove events.webhook.secretFile to have one created.',
     });
   }
   return {

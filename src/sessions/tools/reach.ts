@@ -59,8 +59,8 @@ export function createSessionReach(store: SessionStore): SessionReach {
       if (reference === undefined) {
         if (caller.principal.kind !== 'user' || !(await reachesAnother(caller))) return readOwn(caller);
         throw new AmbitError('REQUEST_INVALID', {
-          what: 'Your key can reach several sessions, so the call has to name one.',
-          hint: 'Give "session": "current" for the one of this call, or an id as session_list shows it.',
+          what: 'Your key has access to several sessions, so the call must name one.',
+          hint: 'Pass "session": "current" for the session of this call, or an id from session_list.',
         });
       }
       if (reference === 'current' || reference === caller.session.id) return readOwn(caller);
@@ -75,8 +75,8 @@ export function createSessionReach(store: SessionStore): SessionReach {
       if (record === undefined) throw sessionNotFoundError();
       if (found.length === 1) return record;
       throw new AmbitError('REQUEST_INVALID', {
-        what: 'Several of your sessions fit that.',
-        hint: 'Give the whole id, as session_list shows it.',
+        what: 'Several of your sessions match that.',
+        hint: 'Pass the full id, as shown by session_list.',
       });
     },
 
@@ -122,7 +122,7 @@ function findMatches(sessions: readonly SessionRecord[], reference: string): rea
 
 export function sessionNotFoundError(): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', {
-    what: 'No session that you can reach is called that.',
-    hint: 'Use "current", or ask session_list for those you can reach.',
+    what: 'No session that you have access to has that id or name.',
+    hint: 'Use "current", or list your sessions with session_list.',
   });
 }

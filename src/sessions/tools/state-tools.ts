@@ -121,19 +121,19 @@ function versionOf({ version: number, expiresAt: at }: StateKey) {
 }
 
 function conflictError(found: number, expected: number | undefined): AmbitError {
-  const there = found === 0 ? 'nothing is kept under that key' : `the entry has version ${found}`;
+  const there = found === 0 ? 'there is no entry with that key' : `the entry has version ${found}`;
   return new AmbitError('STATE_CONFLICT', { what: `Version ${expected} was expected, but ${there}.` });
 }
 
 const fullReasons: Readonly<Record<keyof StateLimits, string>> = {
-  valueBytes: 'The value is larger than an entry may be.',
-  keys: 'The session already has as many keys as it may have.',
+  valueBytes: 'The value is larger than allowed for one entry.',
+  keys: 'The session has reached its limit of keys.',
   totalBytes: 'The state of the session would be larger than allowed.',
 };
 const fullRemedies: Readonly<Record<keyof StateLimits, string>> = {
-  valueBytes: 'Keep a smaller value, or part it among several keys.',
-  keys: 'Delete keys that are no longer needed with session_state_delete, or give them a ttlSeconds.',
-  totalBytes: 'Delete what is no longer needed with session_state_delete, or keep smaller values.',
+  valueBytes: 'Store a smaller value, or split it over several keys.',
+  keys: 'Delete keys that are no longer needed with session_state_delete, or set ttlSeconds for them.',
+  totalBytes: 'Delete entries that are no longer needed with session_state_delete, or store smaller values.',
 };
 
 function stateFullError(limit: keyof StateLimits): AmbitError {

@@ -140,7 +140,7 @@ function parseArguments<S extends z.ZodType>(schema: S, args: unknown): z.output
     .map(({ path, message }) => (path.length === 0 ? message : `"${path.join('.')}": ${message}`))
     .join('; ');
   throw new AmbitError('REQUEST_INVALID', {
-    what: `The arguments do not fit: ${words.slice(0, maxReasonLength)}.`,
-    hint: 'Correct them as the schema of the tool says.',
+    what: `The arguments are not valid: ${words.slice(0, maxReasonLength)}.`,
+    hint: 'Correct them according to the schema of the tool.',
   });
 }

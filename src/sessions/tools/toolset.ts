@@ -30,7 +30,7 @@ export function createToolset(tools: readonly Tool[]): Toolset {
     if (found === undefined) {
       throw new AmbitError('REQUEST_INVALID', {
         what: `There is no tool "${name.slice(0, 100)}".`,
-        hint: 'Call one of those in tools/list.',
+        hint: 'Use a tool from tools/list.',
       });
     }
     const { blocks, structured } = await found.run(args, caller);

@@ -122,7 +122,9 @@ export function createConnection(client: Redis, options: RedisConnectionOptions)
 function describeError(error: unknown): string {
   const { name, message } = error as Error;
   const code = name === 'ReplyError' ? /^[A-Z]+/.exec(message)?.[0] : undefined;
-  return code === undefined ? 'The session store cannot be reached.' : `The session store answers ${code}.`;
+  return code === undefined
+    ? 'The session store cannot be reached.'
+    : `The session store answered with the error ${code}.`;
 }
 
 export function parseRecord(reply: RedisReply | undefined): SessionRecord {

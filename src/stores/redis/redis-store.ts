@@ -25,7 +25,8 @@ export interface RedisStoreOptions extends StoreOptions {
 export async function openRedisStore(options: RedisStoreOptions): Promise<SessionStore> {
   const { name = 'ambit', now, patienceMs = defaultPatienceMs } = options;
   // Braces delimit the part of a key that selects the cluster slot, and that part must not be empty.
-  if (!/^[^{}\s]{1,64}$/.test(name)) throw new AmbitError('REQUEST_INVALID', { what: 'That is no name for a store.' });
+  if (!/^[^{}\s]{1,64}$/.test(name))
+    throw new AmbitError('REQUEST_INVALID', { what: 'That is not a valid name for a store.' });
   const prefix = `{${name}}`;
   const settings: RedisConnectionOptions = { url: options.url.replace(/^unix:\/\//, ''), prefix, patienceMs, now };
   const client = await createClient(settings);

@@ -89,7 +89,7 @@ export function openConnection(file: string, patienceMs: number, driver?: Driver
           closeDatabase();
           throw unavailableError('The session store cannot be read or written.', error);
         }
-        if (Date.now() >= until) throw unavailableError('Another process keeps the session store locked.', error);
+        if (Date.now() >= until) throw unavailableError('Another process has locked the session store.', error);
       }
       await delay(pause * (0.5 + Math.random()));
     }

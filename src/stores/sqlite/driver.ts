@@ -101,7 +101,7 @@ function loadLibsql(): DatabaseConstructor {
     return require('libsql') as DatabaseConstructor;
   } catch (error) {
     throw new AmbitError('STORE_UNAVAILABLE', {
-      what: 'There is no SQLite here: this Node has none, and libsql is not installed or not made for this platform.',
+      what: 'SQLite is not available: this version of Node does not include it, and libsql is not installed or does not support this platform.',
       hint: 'Use Node 22.13 or later, install "libsql", or configure store.kind "redis" or "memory".',
       cause: error,
     });

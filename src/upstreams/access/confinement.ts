@@ -109,8 +109,8 @@ function assertNoRewritableLink(path: string, open: readonly string[], server: s
   const links = resolveSymlinks(path).slice(0, -1);
   if (!links.some((link) => open.some((folder) => isInside(link, folder)))) return;
   throw new AmbitError('SANDBOX_UNAVAILABLE', {
-    what: `A path in the sandbox of the server "${server}" leads through a link that its sessions can rewrite: ${path}`,
-    hint: 'The operator can name the place itself in servers.<name>.sandbox.',
+    what: `A path in the sandbox of the server "${server}" leads through a symbolic link that its sessions can change: ${path}`,
+    hint: 'The operator can use the real path in servers.<name>.sandbox.',
   });
 }
 

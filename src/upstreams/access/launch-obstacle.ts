@@ -27,15 +27,15 @@ export function findLaunchObstacle(server: StdioServer, conditions: LaunchCondit
   const problem = findCommandProblem(command, searchPath);
   if (problem !== undefined) {
     const what = problem.what.replace(/\.$/, '');
-    return /\s/.test(basename(command)) ? `${what}; arguments belong into "args"` : what;
+    return /\s/.test(basename(command)) ? `${what}; put arguments into "args"` : what;
   }
   const script = interpreters.test(basename(command)) ? args.find((arg) => !arg.startsWith('-')) : undefined;
   if (script !== undefined && scriptEnd.test(script) && !isThere(script, folders)) {
-    return `there is no file ${script} beside the configuration, or in the folder where "ambit run" was called`;
+    return `there is no file ${script} in the folder of the configuration, or in the folder where "ambit run" was called`;
   }
   const hidden = conditions.isSandboxed ? args.find((arg) => isHiddenFolder(arg, server, folders)) : undefined;
   if (hidden === undefined) return undefined;
-  return `its argument ${hidden} is a folder that its sandbox does not show; grant it in servers.${server.name}.sandbox.readable or writable, or take a direct session`;
+  return `its argument ${hidden} is a folder that is not visible in its sandbox; add it to servers.${server.name}.sandbox.readable or writable, or use a direct session`;
 }
 
 function isHiddenFolder(path: string, { args, sandbox }: StdioServer, folders: readonly string[]): boolean {

@@ -140,7 +140,7 @@ export function createServerResolution(options: ServerResolutionOptions): Server
     const { state } = options.approvals.check(server);
     if (state === 'approved') return undefined;
     if (state === 'exposed') {
-      const reason = `another account could exchange what it runs; see "ambit server check ${server.name}"`;
+      const reason = `another user could replace the program it runs; see "ambit server check ${server.name}"`;
       return { rule: 'approval', reason };
     }
     const why = state === 'changed' ? 'it has changed since it was approved' : 'it has not been approved';

@@ -109,7 +109,7 @@ export function readToolName({ bytes, params }: Message): string | undefined {
 
 function deniedError(tool: string, { rule, reason, hint, needs }: Decision): AmbitError {
   return new AmbitError('PERMISSION_DENIED', {
-    what: `The tool "${tool.slice(0, 100)}" may not be called like this: ${reason}.`,
+    what: `The tool "${tool.slice(0, 100)}" cannot be called: ${reason}.`,
     rule,
     ...(hint === undefined ? {} : { hint }),
     ...(needs === undefined ? {} : { needs }),

@@ -42,8 +42,8 @@ export async function chooseClient(
   }
   if (as.registration_endpoint === undefined) {
     throw new AmbitError('LOGIN_FAILED', {
-      what: `The authorization server ${as.issuer} registers nobody by itself.`,
-      hint: `Register Ambit there with the address ${redirectUriFor(returnTarget, undefined)}, and write servers.${server.name}.oauth.clientId and issuer.`,
+      what: `The authorization server ${as.issuer} has no automatic client registration.`,
+      hint: `Register Ambit there with the redirect address ${redirectUriFor(returnTarget, undefined)}, then set servers.${server.name}.oauth.clientId and issuer.`,
     });
   }
   return {
@@ -101,7 +101,7 @@ async function registerClient(
   } catch (error) {
     if (isAmbitError(error)) throw error;
     throw new AmbitError('LOGIN_FAILED', {
-      what: `The authorization server ${as.issuer} did not register Ambit.`,
+      what: `The authorization server ${as.issuer} refused to register Ambit.`,
       cause: error,
     });
   }
@@ -117,5 +117,5 @@ function chooseSecretMethod(as: AuthorizationServer): LoginClient['method'] {
 function readClientSecret(file: string): string {
   const secret = readSecret(file);
   if (secret !== undefined) return secret;
-  throw new AmbitError('LOGIN_FAILED', { what: `There is no file ${file} with the secret of the client.` });
+  throw new AmbitError('LOGIN_FAILED', { what: `The file ${file} with the client secret does not exist.` });
 }

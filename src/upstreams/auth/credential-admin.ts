@@ -39,7 +39,7 @@ export function createCredentialAdmin({
 }: CredentialAdminOptions): CredentialAdmin {
   function requireCredentials(): Credentials {
     if (credentials === undefined)
-      throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No credentials are kept here.' });
+      throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not store credentials.' });
     return credentials;
   }
 
@@ -51,7 +51,7 @@ export function createCredentialAdmin({
     async set(which, value) {
       const target = readTarget(which);
       const server = requireServer(servers(), target.server);
-      if (target.userId === anonymousUser) throwInvalid('Whoever is anonymous is given no credential.');
+      if (target.userId === anonymousUser) throwInvalid('Anonymous callers cannot have credentials.');
       assertTarget(target, server, prefixes());
       await requireCredentials().set(target, value);
       note('credential-set', target);
@@ -76,8 +76,8 @@ export async function closeLinksUsing(
   const server = servers.get(name);
   if (server !== undefined && !isForOneUser(server)) return;
   const reason = new AmbitError('UPSTREAM_FAILED', {
-    what: `A credential for the server "${name}" has changed while it was at work; what carried the old one has ended.`,
-    hint: 'Try again: what starts now is given the new one.',
+    what: `A credential for the server "${name}" was changed while the server was running; processes with the old one were ended.`,
+    hint: 'Try again. The new credential is used from now on.',
   });
   await links.end(name, reason, ({ userId }) => concerns(userId, name));
 }
@@ -86,12 +86,12 @@ export function requireServer(servers: ReadonlyMap<string, ServerDefinition>, na
   const server = servers.get(name);
   if (server !== undefined) return server;
   throw new AmbitError('SERVER_NOT_AVAILABLE', {
-    what: `The configuration has no server "${name}" that is in use.`,
-    hint: 'List them with "ambit server list".',
+    what: `The configuration has no enabled server "${name}".`,
+    hint: 'List the servers with "ambit server list".',
   });
 }
 
 function readTarget({ userId, server, env, header }: CredentialName): CredentialTarget {
-  if ((env === undefined) === (header === undefined)) throwInvalid('Name either a variable or a header.');
+  if ((env === undefined) === (header === undefined)) throwInvalid('Give either a variable or a header.');
   return createTarget(userId, server, env === undefined ? 'header' : 'env', (env ?? header) as string);
 }

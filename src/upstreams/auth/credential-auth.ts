@@ -39,7 +39,9 @@ export function createCredentialAuth({ credentials, prefixes, isApproved }: Cred
     const values: Record<string, string> = {};
     for (const each of credentialsFor(session, server)?.read(session.userId, server.name) ?? []) {
       const why =
-        each.kind === kind ? findNameProblem(kind, each.name, prefixes()) : 'the server takes none of this kind';
+        each.kind === kind
+          ? findNameProblem(kind, each.name, prefixes())
+          : 'the server does not support this kind of credential';
       if (why !== undefined) {
         throw new AmbitError('CREDENTIAL_UNUSABLE', {
           what: `The credential ${each.name} for the server "${server.name}": ${why}.`,

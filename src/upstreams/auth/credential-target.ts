@@ -49,32 +49,32 @@ export function isForOneUser({ kind, scope }: ReceivingServer): boolean {
 export function assertTarget(target: CredentialTarget, server: ReceivingServer, prefixes: readonly string[]): void {
   const { userId, kind, name } = target;
   if (userId === '' || Buffer.byteLength(userId) > 512 || brokenText.test(userId))
-    throwInvalid('That is no name of a user.');
+    throwInvalid('That is not a valid user name.');
   if (kind === 'env' && server.kind !== 'stdio') {
-    throwInvalid(`The server "${server.name}" is reached over HTTP and has no environment; give a header.`);
+    throwInvalid(`The server "${server.name}" is reached over HTTP and has no environment variables; use a header.`);
   }
   if (kind === 'header' && server.kind !== 'http') {
-    throwInvalid(`The server "${server.name}" is a process and takes no headers; give a variable.`);
+    throwInvalid(`The server "${server.name}" is a local process and has no headers; use an environment variable.`);
   }
   if (!isForOneUser(server)) {
     throwInvalid(
-      `The process of "${server.name}" serves several users (scope ${server.scope}); it gets nobody's credential.`,
+      `The process of "${server.name}" serves several users (scope ${server.scope}), so it cannot have credentials of one user.`,
     );
   }
   const why = findNameProblem(kind, name, prefixes);
-  if (why !== undefined) throwInvalid(`A credential cannot be given as ${name}: ${why}.`);
+  if (why !== undefined) throwInvalid(`A credential cannot be passed as ${name}: ${why}.`);
 }
 
 /** Finds the reason why no credential may have this name; undefined when one may. */
 export function findNameProblem(kind: 'env' | 'header', name: string, prefixes: readonly string[]): string | undefined {
   if (kind === 'header') {
-    if (!headerName.test(name)) return 'that is no name of a header';
+    if (!headerName.test(name)) return 'that is not a valid header name';
     return reservedHeaders.test(name)
-      ? 'this header says how a request is carried, or is written by Ambit itself'
+      ? 'this header is part of the HTTP transport, or is set by Ambit itself'
       : undefined;
   }
-  if (!variableName.test(name)) return 'that is no name of a variable';
-  if (/^TMPDIR$/i.test(name)) return 'each process has a folder of its own there';
+  if (!variableName.test(name)) return 'that is not a valid variable name';
+  if (/^TMPDIR$/i.test(name)) return 'each process has its own folder in this variable';
   return whyVariableRefused(name, '', prefixes);
 }
 
@@ -82,8 +82,9 @@ export function assertCredentialValue(kind: 'env' | 'header', value: string): vo
   if (value === '') throwInvalid('The value is empty.');
   if (Buffer.byteLength(value) > maxValueBytes) throwInvalid(`The value is longer than ${maxValueBytes} bytes.`);
   if (brokenText.test(value) || /[\r\n]/.test(value))
-    throwInvalid('The value holds a line end, NUL, or is no Unicode.');
-  if (kind === 'header' && !/^[\t\x20-\x7e]+$/.test(value)) throwInvalid('A header takes printable ASCII only.');
+    throwInvalid('The value contains a line break or NUL, or is not valid Unicode.');
+  if (kind === 'header' && !/^[\t\x20-\x7e]+$/.test(value))
+    throwInvalid('A header can contain only printable ASCII characters.');
 }
 
 export function throwInvalid(what: string): never {

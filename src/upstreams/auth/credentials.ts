@@ -66,8 +66,8 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
     const [, server, , name] = key.split('/');
     const why =
       sealed === undefined || sealed.keyId === secret?.id
-        ? 'it is not what was stored'
-        : 'it was stored with another key';
+        ? 'the stored value is damaged'
+        : 'it was encrypted with another key';
     throw new AmbitError('CREDENTIAL_UNUSABLE', { what: `The credential ${name} for the server "${server}": ${why}.` });
   }
 
@@ -75,8 +75,8 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
   function assertSameKey(id: string): void {
     if (cache.listAll().every(({ sealed }) => sealed === undefined || sealed.keyId === id)) return;
     throw new AmbitError('CREDENTIAL_UNUSABLE', {
-      what: 'The store holds credentials that were stored with another key than the one here.',
-      hint: 'Give all machines the same key (AMBIT_CREDENTIALS_KEY), or remove those credentials first.',
+      what: 'The store contains credentials that were encrypted with another key.',
+      hint: 'Use the same key on all machines (AMBIT_CREDENTIALS_KEY), or remove those credentials first.',
     });
   }
 
@@ -103,7 +103,7 @@ export async function openCredentials(store: SessionStore, keys: SealingKeys): P
       const key = existing ?? (await keys.make());
       const sealed = sealCredential(target, value, key, Date.now());
       const { outcome } = await store.documents.put(credentialsCollection, credentialKey(target), sealed);
-      if (outcome !== 'written') throwInvalid('There is no room for a further credential.');
+      if (outcome !== 'written') throwInvalid('The store has no space for another credential.');
       await cache.refresh(credentialKey(target));
     },
 

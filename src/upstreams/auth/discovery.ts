@@ -38,12 +38,12 @@ export async function discoverLogin(
   const issuer = oauth?.issuer ?? named;
   const as = await discoverIssuer(issuer, fetch);
   if (as.code_challenge_methods_supported?.includes('S256') !== true) {
-    throw loginFailedError(`The authorization server ${issuer} does not say that it protects codes (PKCE with S256).`);
+    throw loginFailedError(`The authorization server ${issuer} does not announce support for PKCE with S256.`);
   }
   if (oauth?.issuer === undefined && originOf(as.authorization_endpoint) !== originOf(as.issuer)) {
     throw loginFailedError(
-      `The authorization server ${issuer} sends users to log in at another address.`,
-      `If that is right, write the authorization server as servers.${name}.oauth.issuer.`,
+      `The login page of the authorization server ${issuer} is on another host.`,
+      `If that is correct, set servers.${name}.oauth.issuer to the authorization server.`,
     );
   }
   return { ...resource, as };
@@ -70,11 +70,13 @@ export async function discoverResource(
     if (found === undefined) continue;
     const { resource, authorization_servers: issuers, scopes_supported: scopes } = found;
     if (typeof resource !== 'string' || !coversServer(resource, server)) {
-      throw loginFailedError('The server describes itself as another one, and tokens made for that are not asked for.');
+      throw loginFailedError(
+        'The resource metadata of the server names another server, so Ambit does not request a token.',
+      );
     }
     const [issuer] = Array.isArray(issuers) ? issuers.filter((each) => typeof each === 'string') : [];
     if (issuer === undefined || !URL.canParse(issuer))
-      throw loginFailedError('The server names no authorization server.');
+      throw loginFailedError('The server does not name an authorization server.');
     return { resource, issuer, scopes: readStrings(scopes) };
   }
   // Servers of earlier revisions share their origin with the authorization server.
@@ -96,10 +98,10 @@ async function discoverIssuer(issuer: string, fetch: GuardedFetch): Promise<Auth
     const said = found['issuer'];
     // Some issuers add a slash to their address in one place only.
     const same = typeof said === 'string' && (said === issuer || said === `${issuer}/` || `${said}/` === issuer);
-    if (!same) throw loginFailedError(`What answers for ${issuer} calls itself otherwise.`);
+    if (!same) throw loginFailedError(`The metadata of ${issuer} names another issuer.`);
     return found as unknown as AuthorizationServer;
   }
-  throw loginFailedError(`Nothing is known of the authorization server ${issuer}.`);
+  throw loginFailedError(`The authorization server ${issuer} has no metadata.`);
 }
 
 /** Fetches a JSON object; undefined where there is none. */

@@ -97,7 +97,7 @@ export async function openDocumentCache<T>(
 
   function assertKnown(): void {
     if (isLoaded) return;
-    throw new AmbitError('STORE_UNAVAILABLE', { what: 'It is not known which credentials there are.' });
+    throw new AmbitError('STORE_UNAVAILABLE', { what: 'The list of credentials is not available.' });
   }
 
   return {

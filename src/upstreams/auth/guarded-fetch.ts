@@ -104,7 +104,7 @@ function requestAddresses(
     });
     // A switch to another protocol ends a request without a response and without an error.
     request.on('close', () => {
-      if (!isAnswered) fail(new Error('it broke off'));
+      if (!isAnswered) fail(new Error('the connection was lost'));
     });
     request.end(body);
   });
@@ -148,7 +148,7 @@ export function createLoginHosts({ server, hosts: listedHosts, resolve = resolve
   function assertAllowedUrl(url: URL): HostAndPort {
     const read = readUrl(url);
     if (read === undefined || url.username !== '' || url.password !== '')
-      throw hostRefusedError(url, 'it is no plain address');
+      throw hostRefusedError(url, 'it is not a plain address');
     if (url.protocol !== 'https:' && !(url.protocol === 'http:' && isLocal && isLoopbackHost(read.host))) {
       throw hostRefusedError(url, 'it is not https');
     }
@@ -166,7 +166,7 @@ export function createLoginHosts({ server, hosts: listedHosts, resolve = resolve
       const open = found.filter(
         (address) => !isPrivateAddress(address) || own.includes(address) || (isLocal && isLoopbackHost(address)),
       );
-      if (open.length === 0) throw hostRefusedError(url, 'it leads to no public address');
+      if (open.length === 0) throw hostRefusedError(url, 'it is not a public address');
       return open;
     },
   };
@@ -186,7 +186,7 @@ function isLoopbackHost(host: string): boolean {
 
 function hostRefusedError(url: URL, why: string): AmbitError {
   return new AmbitError('LOGIN_FAILED', {
-    what: `The login of this server leads to ${url.origin}, which is not asked: ${why}.`,
-    hint: 'The operator can list the host in servers.<name>.oauth.hosts, if it is meant to be asked.',
+    what: `The login of this server needs ${url.origin}, which is not allowed: ${why}.`,
+    hint: 'The operator can allow the host in servers.<name>.oauth.hosts.',
   });
 }

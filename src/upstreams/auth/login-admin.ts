@@ -59,18 +59,19 @@ export function openConfiguredLogins(
 
 export function createLoginAdmin({ logins, servers, publicUrl, isApproved }: LoginAdminOptions): LoginAdmin {
   function requireLogins(): Logins {
-    if (logins === undefined) throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'No logins are kept here.' });
+    if (logins === undefined)
+      throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not store logins.' });
     return logins;
   }
 
   function requireLoginServer({ userId, server: name }: LoginOwner): HttpServer {
     const server = requireServer(servers(), name);
     if (server.kind !== 'http')
-      throwInvalid(`The server "${name}" is a process; users log in to servers over HTTP only.`);
+      throwInvalid(`The server "${name}" is a local process; users can log in only to servers over HTTP.`);
     if (!isApproved(server)) throw new AmbitError('SERVER_NOT_APPROVED');
-    if (userId === anonymousUser) throwInvalid('Whoever is anonymous cannot log in anywhere.');
+    if (userId === anonymousUser) throwInvalid('Anonymous callers cannot log in.');
     if (userId === '' || Buffer.byteLength(userId) > 512 || /\p{Surrogate}|\p{Cc}/u.test(userId)) {
-      throwInvalid('That is no name of a user.');
+      throwInvalid('That is not a valid user name.');
     }
     return server;
   }
@@ -80,8 +81,7 @@ export function createLoginAdmin({ logins, servers, publicUrl, isApproved }: Log
       const server = requireLoginServer(which);
       const url = publicUrl();
       if (port !== undefined) return requireLogins().start(which.userId, server, { loopbackPort: port }, browser);
-      if (url === undefined)
-        throwInvalid('There is no address to come back to: set listen.publicUrl, or use "ambit login".');
+      if (url === undefined) throwInvalid('There is no redirect address: set listen.publicUrl, or use "ambit login".');
       return requireLogins().start(which.userId, server, { publicUrl: url }, browser);
     },
     preview: (callback, browser) => requireLogins().preview(callback, browser === undefined ? {} : { browser }),

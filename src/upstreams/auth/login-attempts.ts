@@ -70,7 +70,7 @@ export function createLoginAttempts(store: SessionStore, keys: SealingKeys, now:
       const facts: AttemptExpiry = { expiresAt: now() + attemptLifeMs };
       const sealed = sealFacts(facts, attempt, await keys.make(), bindingFor(key));
       const { outcome } = await store.documents.put(collection, key, JSON.stringify(sealed), { expectedVersion: 0 });
-      if (outcome !== 'written') throw new AmbitError('OVERLOADED', { what: 'Too many logins are under way.' });
+      if (outcome !== 'written') throw new AmbitError('OVERLOADED', { what: 'Too many logins are in progress.' });
       return state;
     },
     /** Reads an attempt without using it up, so that a person can be asked first. */

@@ -24,7 +24,9 @@ export async function startLogin({ userId, server, returnTarget, previousScopes,
   const { resource, as, scopes: named } = await discoverLogin(server, challenge, fetch);
   const { authorization_endpoint: address } = as;
   if (typeof address !== 'string' || !URL.canParse(address) || typeof as.token_endpoint !== 'string') {
-    throw new AmbitError('LOGIN_FAILED', { what: `The authorization server ${as.issuer} takes no logins.` });
+    throw new AmbitError('LOGIN_FAILED', {
+      what: `The authorization server ${as.issuer} has no authorization or token endpoint.`,
+    });
   }
   const endpoint = new URL(address);
   loginHosts.assertForBrowser(endpoint);
@@ -96,7 +98,7 @@ export function readState(callback: string): string | undefined {
 export function assertRedirectUri({ redirectUri }: LoginAttempt, callback: string): void {
   const { origin, pathname } = new URL(callback);
   if (`${origin}${pathname}` !== redirectUri) {
-    throw new AmbitError('LOGIN_FAILED', { what: 'The answer came from another authorization server than was asked.' });
+    throw new AmbitError('LOGIN_FAILED', { what: 'The answer came from a different authorization server.' });
   }
 }
 

@@ -97,7 +97,7 @@ export function createLoginRenewal({ store, keys, requestTokens, onEvent, now }:
       if (!spoiled && !isDue(login)) return login;
       const usable = !spoiled && !isExpired(login);
       if (login.refreshToken === undefined) {
-        return usable ? login : markLost(key, login, found.version, 'it ran out, and cannot be renewed');
+        return usable ? login : markLost(key, login, found.version, 'it expired and cannot be renewed');
       }
       const { lease, retryAt = 0 } = login;
       if (lease !== undefined && lease.until > now()) {
@@ -105,7 +105,7 @@ export function createLoginRenewal({ store, keys, requestTokens, onEvent, now }:
         continue;
       }
       if (lease !== undefined && login.rotates !== false) {
-        return usable ? login : markLost(key, login, found.version, 'its renewal was broken off');
+        return usable ? login : markLost(key, login, found.version, 'its renewal was interrupted');
       }
       if (retryAt > now()) {
         if (usable) return login;
@@ -168,7 +168,7 @@ export function withoutLease(login: LoginFacts): LoginFacts {
 
 export function unopenableError(server: string): AmbitError {
   return new AmbitError('CREDENTIAL_UNUSABLE', {
-    what: `The login to "${server}" was stored with another key than the one here, or is not what was stored.`,
+    what: `The login to "${server}" was encrypted with another key, or the stored value is damaged.`,
   });
 }
 

@@ -221,7 +221,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
         throw noPendingLoginError();
       const described = options.findServer(attempt.server);
       if (described?.url.href !== attempt.url || !isAllowedIssuer(described, attempt.as.issuer)) {
-        const what = `The server "${attempt.server}" has been described anew meanwhile.`;
+        const what = `The server "${attempt.server}" was changed in the configuration in the meantime.`;
         throw new AmbitError('LOGIN_FAILED', { what });
       }
       const { facts, secrets } = await completeLogin(attempt, { callback, state }, fetchForServer(described), now());
@@ -229,7 +229,7 @@ export async function openLogins(options: LoginsOptions): Promise<Logins> {
       const key = loginKey(facts.userId, facts.server);
       const { outcome } = await store.documents.put(loginsCollection, key, text);
       if (outcome !== 'written')
-        throw new AmbitError('LOGIN_FAILED', { what: 'There is no room for a further login.' });
+        throw new AmbitError('LOGIN_FAILED', { what: 'The store has no space for another login.' });
       onEvent('login-made', facts);
       await refreshCache(facts.userId, facts.server);
       return toLoginView(facts);
@@ -341,7 +341,9 @@ function matchesAttempt(attempt: LoginAttempt, { userId, server, browser }: Expe
 }
 
 function noPendingLoginError(): AmbitError {
-  return new AmbitError('LOGIN_FAILED', { what: 'This login was not started here, has ended, or took too long.' });
+  return new AmbitError('LOGIN_FAILED', {
+    what: 'This login was not started here, has already ended, or took too long.',
+  });
 }
 
 function hashText(text: string): string {

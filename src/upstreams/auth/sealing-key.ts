@@ -30,7 +30,7 @@ export function openSealingKeys({ dataDir, keyFile, env }: SealingKeySource): Se
   if (given !== undefined && given !== '') return fixedKeys(parseKey(given, 'AMBIT_CREDENTIALS_KEY'));
   if (keyFile !== undefined) {
     const text = readPrivateText(keyFile);
-    if (text === undefined) throw unusableKeyError(keyFile, 'it is not there');
+    if (text === undefined) throw unusableKeyError(keyFile, 'it does not exist');
     return fixedKeys(parseKey(text, keyFile));
   }
   const file = join(dataDir, 'keys', 'credentials.key');
@@ -66,7 +66,7 @@ function parseKey(text: string, from: string): SealingKey {
   const written = text.trim();
   const secret = /^[0-9a-f]{64}$/i.test(written) ? Buffer.from(written, 'hex') : Buffer.from(written, 'base64');
   if (secret.length !== keyBytes || !/^[A-Za-z0-9+/_=-]{43,64}$/.test(written)) {
-    throw unusableKeyError(from, 'it does not hold 32 bytes as base64 or hex');
+    throw unusableKeyError(from, 'it does not contain 32 bytes as base64 or hex');
   }
   return { id: sealingKeyId(secret), secret: createSecretKey(secret) };
 }
@@ -76,13 +76,13 @@ function readPrivateText(file: string): string | undefined {
   if (stat === undefined) return undefined;
   const others = (stat.mode & 0o077) !== 0 || (process.getuid !== undefined && stat.uid !== process.getuid());
   if (others || !stat.isFile())
-    throw unusableKeyError(file, 'it must be a file of yours that nobody else can read (chmod 600)');
+    throw unusableKeyError(file, 'it must belong to you, and nobody else may be able to read it (chmod 600)');
   return readFileSync(file, 'utf8');
 }
 
 function unusableKeyError(from: string, why: string): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
-    what: `The key for credentials cannot be taken from ${from}: ${why}.`,
-    hint: 'Make one with "openssl rand -base64 32"; all machines on one store need the same.',
+    what: `The key for credentials cannot be read from ${from}: ${why}.`,
+    hint: 'Create one with "openssl rand -base64 32". All machines that share a store need the same key.',
   });
 }

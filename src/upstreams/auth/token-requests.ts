@@ -133,8 +133,8 @@ const maxLifetimeSeconds = 10 * 365 * 86_400;
 
 function readGrant(answer: TokenEndpointResponse): TokenGrant {
   const { access_token: accessToken, refresh_token: refreshToken, expires_in: seconds, scope } = answer;
-  if (answer.token_type !== 'bearer') throw new Error('the token is not of the kind "bearer"');
-  if (!/^[\x21-\x7e]{1,8000}$/.test(accessToken)) throw new Error('the token fits no header');
+  if (answer.token_type !== 'bearer') throw new Error('the token type is not "bearer"');
+  if (!/^[\x21-\x7e]{1,8000}$/.test(accessToken)) throw new Error('the token cannot be sent in a header');
   return {
     accessToken,
     ...(refreshToken === undefined ? {} : { refreshToken }),

@@ -139,16 +139,16 @@ function createUserAuth(
         if (challenge?.error !== 'insufficient_scope' || token === undefined) return false;
         await userLogins.addWantedScopes(session.userId, server.name, challenge.scopes);
         // The page of the authorization server shows the scopes. The server's words would read like Ambit's own here.
-        throw await loginRequiredError(session, server, 'wants more than its user has agreed to');
+        throw await loginRequiredError(session, server, 'requires more permissions than the user has granted');
       }
       if (token === undefined) {
         const isFixed = Object.keys(server.headers).some((name) => name.toLowerCase() === authorizationHeader);
         // A server that does not ask for a bearer token may want something that no login brings.
         if (isFixed || (challenge === undefined && server.oauth === undefined)) return false;
-        throw await loginRequiredError(session, server, 'wants its user to log in there');
+        throw await loginRequiredError(session, server, 'requires the user to log in');
       }
       if ((await userLogins.replaceToken(session.userId, server, token, challenge)) !== undefined) return true;
-      throw await loginRequiredError(session, server, 'no longer accepts the login of its user');
+      throw await loginRequiredError(session, server, 'no longer accepts the login of the user');
     },
   };
 }

@@ -288,7 +288,7 @@ function failureFor(
 ): Error {
   if (failure.scopeKey === scopeKey) return failure.error;
   if (owner.userId !== '') return withoutServerWords(failure.error);
-  return new AmbitError('UPSTREAM_FAILED', { what: 'The server could not be asked what it offers.' });
+  return new AmbitError('UPSTREAM_FAILED', { what: 'The server did not answer the request for its lists.' });
 }
 
 /** The key of an offer: the definition of the server, the capabilities of the client, and the owner. */

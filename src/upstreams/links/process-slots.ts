@@ -172,9 +172,9 @@ const tooManyOfOwner =
   (limit: number): AmbitError =>
     new AmbitError('OVERLOADED', {
       what: isSharedByUsers
-        ? `The server "${server}" runs as many processes for you as it may (${limit}).`
-        : `The server "${server}" runs as many processes for this session as it may (${limit}).`,
-      hint: 'Wait for a call that is under way to end, or disconnect a client, then try again. The operator can raise processes.maxPerSession.',
+        ? `The server "${server}" has reached its limit of processes for you (${limit}).`
+        : `The server "${server}" has reached its limit of processes for this session (${limit}).`,
+      hint: 'Wait until a running call has ended, or disconnect a client, then try again. The operator can raise processes.maxPerSession.',
       rule: 'processes.maxPerSession',
       retryAfterMs,
     });
@@ -183,15 +183,15 @@ const tooManyOf =
   (whose: 'session' | 'user') =>
   (limit: number): AmbitError =>
     new AmbitError('OVERLOADED', {
-      what: `The servers of this ${whose} run as many processes as they may together (${limit}).`,
-      hint: 'Wait for a call that is under way to end, then try again. The operator can raise processes.max.',
+      what: `The servers of this ${whose} have reached their limit of processes (${limit}).`,
+      hint: 'Wait until a running call has ended, then try again. The operator can raise processes.max.',
       rule: 'processes.max',
       retryAfterMs,
     });
 
 const tooManyOfGateway = (limit: number): AmbitError =>
   new AmbitError('OVERLOADED', {
-    what: `The gateway runs as many processes as it may (${limit}).`,
+    what: `The gateway has reached its limit of processes (${limit}).`,
     hint: 'Try again in a moment. The operator can raise processes.max.',
     rule: 'processes.max',
     retryAfterMs,

@@ -5,8 +5,8 @@ import type { Exit } from '../../sandbox/runner.ts';
 /** The error for a message with so many parts that reading it would delay all other sessions. */
 export function tooDenseError(server: string, fault: MessageError): AmbitError {
   return new AmbitError('UPSTREAM_TOO_LARGE', {
-    what: `The server "${server}" answered with a message of too many parts: ${fault.message}.`,
-    hint: 'Ask for less of it at a time. As one text it may be as long as limits.messageBytes allows.',
+    what: `The server "${server}" answered with a message that has too many parts: ${fault.message}.`,
+    hint: 'Request less at a time, or as a single text, which is only limited by limits.messageBytes.',
   });
 }
 
@@ -69,12 +69,12 @@ export function withoutServerWords(error: Error): Error {
 
 export function silenceError(server: string, forMs: number): AmbitError {
   return new AmbitError('UPSTREAM_TIMEOUT', {
-    what: `The server "${server}" was silent for ${forMs / 1000} seconds.`,
+    what: `The server "${server}" did not answer for ${forMs / 1000} seconds.`,
   });
 }
 
 export function unreadableError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" answered with something that is no MCP message.`,
+    what: `The server "${server}" answered with something that is not an MCP message.`,
   });
 }

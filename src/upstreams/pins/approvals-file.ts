@@ -64,7 +64,7 @@ export function readApprovals(file: string): ApprovalsFileContent {
   } catch (cause) {
     const { code } = cause as NodeJS.ErrnoException;
     if (code === 'ENOENT') return { servers: {} };
-    return { wrong: code === 'ELOOP' ? 'it is a link' : `it cannot be read (${code})` };
+    return { wrong: code === 'ELOOP' ? 'it is a symbolic link' : `it cannot be read (${code})` };
   }
   try {
     const exposed = findFileExposure(fstatSync(descriptor), file);
@@ -83,7 +83,7 @@ export function readApprovals(file: string): ApprovalsFileContent {
 type FileStat = { isFile(): boolean; readonly uid: number; readonly mode: number; readonly size: number };
 
 function findFileExposure(stat: FileStat, file: string): string | undefined {
-  if (!stat.isFile() || stat.size > maxBytes) return 'it is not a plain file';
+  if (!stat.isFile() || stat.size > maxBytes) return 'it is not a regular file';
   const uid = process.getuid?.();
   if (uid !== undefined && stat.uid !== uid) return 'it belongs to another user';
   if ((stat.mode & 0o077) !== 0) {
@@ -101,7 +101,7 @@ export function writeApprovals(file: string, servers: ApprovedServers): void {
   if (Buffer.byteLength(text) > maxBytes) {
     throw new AmbitError('SERVER_NOT_APPROVED', {
       what: `${basename(file)} would be longer than ${maxBytes >> 20} MB, so nothing was written.`,
-      hint: 'Include fewer servers, or describe some of them in your own configuration.',
+      hint: 'Include fewer servers, or define some of them in your own configuration.',
       rule: 'approval',
     });
   }

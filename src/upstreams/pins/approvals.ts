@@ -80,8 +80,8 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       const read = readApprovals(file);
       if ('wrong' in read) {
         throw new AmbitError('CONFIG_INVALID', {
-          what: `${file} cannot be believed: ${read.wrong}. Nothing in it counts as approved.`,
-          hint: 'Correct that if you know how it came about; else remove the file and approve the servers again.',
+          what: `${file} cannot be trusted: ${read.wrong}. Its approvals are ignored.`,
+          hint: 'Correct it if you know the reason. Otherwise remove the file and approve the servers again.',
         });
       }
       const altered = alter(read.servers);
@@ -109,7 +109,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       if (server.source === 'operator') return { state: 'approved' };
       const read = readApprovals(file);
       if ('wrong' in read) {
-        const line = `approvals.json: ${read.wrong}; nothing counts as approved`;
+        const line = `approvals.json: ${read.wrong}; all approvals are ignored`;
         return { state: 'unapproved', changes: [{ place: 'approvals.json', line }] };
       }
       const approval = findApproval(read.servers, server.name);
@@ -135,7 +135,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       if (refusal !== undefined) {
         throw new AmbitError('SERVER_NOT_APPROVED', {
           what: `The tools of the server "${server.name}" cannot be approved: ${refusal}.`,
-          hint: 'Describe the server in your own configuration, or use one with fewer tools.',
+          hint: 'Define the server in your own configuration, or use one with fewer tools.',
           rule: 'approval',
         });
       }
@@ -196,14 +196,14 @@ function assertApprovable({ name }: ApprovableServer, pins: ServerPins): void {
   if (pins.kind === 'stdio' && 'missing' in pins.program) {
     throw new AmbitError('SERVER_NOT_APPROVED', {
       what: `The server "${name}" cannot be approved: ${pins.program.missing}.`,
-      hint: 'Correct that, then approve it again.',
+      hint: 'Correct this, then approve the server again.',
     });
   }
   const exposed = findExposedPins(pins);
   if (exposed.length === 0) return;
   throw new AmbitError('SERVER_NOT_APPROVED', {
-    what: `The server "${name}" cannot be approved, since another account could exchange what it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
-    hint: 'Take the right to write away from others ("chmod go-w", "chown"), move the files, or describe the server in your own configuration.',
+    what: `The server "${name}" cannot be approved, because another user could replace the program it runs: ${exposed.map(({ line }) => line).join('; ')}.`,
+    hint: 'Remove write access for others ("chmod go-w", "chown"), move the files, or define the server in your own configuration.',
     rule: 'approval',
   });
 }
@@ -236,8 +236,8 @@ export function assertApproved(approvals: Approvals, server: ApprovableServer): 
   const named = places.length === 0 ? '' : ` (${places.slice(0, maxPlaces).join(', ')}${more})`;
   if (verdict.state === 'exposed') {
     throw new AmbitError('SERVER_NOT_APPROVED', {
-      what: `The server "${server.name}" is not started: another account could exchange what it runs${named}.`,
-      hint: `The operator can see how with "ambit server check ${server.name}", and take away the right to write there.`,
+      what: `The server "${server.name}" is not started: another user could replace the program it runs${named}.`,
+      hint: `The operator can see the details with "ambit server check ${server.name}" and remove that write access.`,
       rule: 'approval',
     });
   }
@@ -247,7 +247,7 @@ export function assertApproved(approvals: Approvals, server: ApprovableServer): 
       : `The server "${server.name}" comes from a ${server.source} file and has not been approved${named}.`;
   throw new AmbitError('SERVER_NOT_APPROVED', {
     what,
-    hint: `The operator can look at it and approve it with "ambit server approve ${server.name}".`,
+    hint: `The operator can review and approve it with "ambit server approve ${server.name}".`,
     rule: 'approval',
   });
 }

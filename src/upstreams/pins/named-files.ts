@@ -16,7 +16,7 @@ const maxPaths = 5000;
 const maxCharacters = 256 << 10;
 
 /** The reason for a server that names too many files. */
-export const tooManyFiles = 'its command line names too many files to look for them all';
+export const tooManyFiles = 'its command line names too many files to check them all';
 
 interface CommandLine {
   readonly command: string;

@@ -65,7 +65,7 @@ function diffProgram(approved: Stdio, now: Stdio): PinChange[] {
 function diffPackage({ package: before }: Stdio, { package: after }: Stdio): PinChange[] {
   if (before === undefined) return [];
   const shown = (pin: typeof before) => `${pin.name} ${pin.version} (${pin.integrity.slice(0, 20)}…)`;
-  if (after === undefined) return [createChange('package', `${shown(before)} is no longer there as it was fetched`)];
+  if (after === undefined) return [createChange('package', `${shown(before)} has changed since it was downloaded`)];
   const same = before.name === after.name && before.version === after.version && before.integrity === after.integrity;
   return same ? [] : [createChange('package', `${shown(before)} → ${shown(after)}`)];
 }
@@ -79,7 +79,7 @@ function diffFiles(approved: Stdio, now: Stdio): PinChange[] {
     // A new argument is a change of its own, so its file is not listed.
     if (known === undefined) {
       return approved.args.join('\0') === now.args.join('\0')
-        ? [createChange(about(file), 'was not there when approved, or an earlier version did not pin it')]
+        ? [createChange(about(file), 'is new since the approval, or was not pinned by an earlier version')]
         : [];
     }
     if (known.real !== file.real) return [createChange(about(file), `leads to ${file.real}, was ${known.real}`)];
@@ -87,7 +87,7 @@ function diffFiles(approved: Stdio, now: Stdio): PinChange[] {
   });
   const gone = approved.files
     .filter((file) => !after.has(file.path) && approved.args.join('\0') === now.args.join('\0'))
-    .map((file) => createChange(about(file), 'is gone or cannot be read'));
+    .map((file) => createChange(about(file), 'was removed or cannot be read'));
   return [...changed, ...gone];
 }
 
@@ -113,8 +113,8 @@ export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
     const after = Object.hasOwn(now, tool) ? now[tool] : undefined;
     const place = `tool ${tool}`;
     if (before === undefined)
-      return [{ tool, kind: 'added', changes: [createChange(place, 'was not there when approved')] }];
-    if (after === undefined) return [{ tool, kind: 'removed', changes: [createChange(place, 'is gone')] }];
+      return [{ tool, kind: 'added', changes: [createChange(place, 'is new since the approval')] }];
+    if (after === undefined) return [{ tool, kind: 'removed', changes: [createChange(place, 'was removed')] }];
     const members = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
     const changes = members
       .filter((member) => before[member] !== after[member])

@@ -117,14 +117,14 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
       log.warn('tools changed since approval and are withheld', {
         server,
         tools: joinShort(changed),
-        hint: `look at them with "ambit server check ${server}", approve with "ambit server approve ${server}"`,
+        hint: `review them with "ambit server check ${server}", approve them with "ambit server approve ${server}"`,
       });
     }
     if (unsound.length > 0) {
-      log.warn('tools that readers take differently are withheld', {
+      log.warn('ambiguous tools are withheld', {
         server,
         tools: joinShort(unsound),
-        hint: 'a tool needs one name, members spelled as in MCP, and no key twice',
+        hint: 'a tool needs exactly one name, members spelled as in MCP, and no duplicate keys',
       });
     }
     journal.record({ kind: 'gateway', event: 'tools-withheld', server, tools: names });

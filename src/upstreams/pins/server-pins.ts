@@ -106,14 +106,16 @@ function describeUnpinnedCommand(pinned: StdioVariant<ServerPins>, server: Stdio
   const code = findCodeOption(server.args, languages);
   if (code !== undefined) {
     const option = /^-*[\w-]*/.exec(code)?.[0];
-    return [`What comes with ${option} is code. Only the files that it names in full are pinned; it may run others.`];
+    return [
+      `The argument of ${option} is code. Only files that it names with a full path are pinned; it may run others.`,
+    ];
   }
   if (/(?:^|\/)(?:npm|pnpm|yarn)$/.test(server.command)) {
-    return ['What this runs is not pinned: package.json says what it is.'];
+    return ['The program is not pinned: package.json defines it.'];
   }
   const named = new Set(findArgFiles(server, server.folder));
   if (pinned.files.some(({ path }) => named.has(path) && !isDataFile(path))) return [];
-  return [`What this runs is not pinned: no script was found that ${server.command} would start.`];
+  return [`The script is not pinned: no script was found that ${server.command} would start.`];
 }
 
 function describeUnpinnedVariables(server: StdioVariant<ApprovableServer>): string[] {
@@ -121,7 +123,7 @@ function describeUnpinnedVariables(server: StdioVariant<ApprovableServer>): stri
     const places = (findValueFiles(server, [value], server.folder) ?? []).filter((path) => path !== server.folder);
     return places.flatMap((path) => {
       if (isFolder(path) && value.includes('/') && path !== '/') {
-        return [`${name} names the folder ${path}; what lies in it is not pinned.`];
+        return [`${name} names the folder ${path}; its content is not pinned.`];
       }
       return existsSync(path) && isDataFile(path)
         ? [`${name} names ${path}, which counts as data and is not pinned.`]
@@ -160,7 +162,7 @@ function findProgram(
 function findOnPath(command: string, searchPath: string): string | { missing: string } {
   for (const entry of searchPath.split(delimiter)) {
     if (!isAbsolute(entry)) {
-      return { missing: 'PATH has a relative entry before it, so a file of the workspace could take its place' };
+      return { missing: 'PATH has a relative entry before it, so a file in the workspace could replace it' };
     }
     const path = join(entry, command);
     if (isProgram(path)) return path;

@@ -11,12 +11,12 @@ export function protectedPathError(path: string, why: string, resolved: string):
 }
 
 export function protectedContentError(path: string, resolved: string): AmbitError {
-  const what = `${quotePath(path)} holds ${quotePath(resolved)}, which sessions may not change, so nothing was done.`;
+  const what = `${quotePath(path)} contains ${quotePath(resolved)}, which sessions may not change. Nothing was done.`;
   return attachResolution(new AmbitError('PATH_PROTECTED', { what }), { asked: path, resolved });
 }
 
 export function absolutePathError(relative: string | undefined): AmbitError {
-  const what = 'The path is absolute; paths are relative to the workspace.';
+  const what = 'The path is absolute, but paths must be relative to the workspace.';
   if (relative === undefined) return new AmbitError('PATH_VIOLATION', { what });
   return new AmbitError('PATH_VIOLATION', { what, hint: `Use ${quotePath(relative)}.` });
 }
@@ -24,15 +24,15 @@ export function absolutePathError(relative: string | undefined): AmbitError {
 export function tooLargeError(bytes: number, maxBytes: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
     what: `The file would have ${bytes} bytes; ${maxBytes} are allowed.`,
-    hint: 'Write it in several smaller files, or ask the operator to raise the bound.',
+    hint: 'Split it into several smaller files, or ask the operator to raise the limit.',
     rule: 'workspaces.*.files.fileBytes',
   });
 }
 
 export function notAFileNameError(path: string): AmbitError {
   return new AmbitError('PATH_INVALID', {
-    what: `${quotePath(path)} cannot be a file: it ends as only a folder does.`,
-    hint: 'Give the path of a file, such as "src/index.ts".',
+    what: `${quotePath(path)} is not the path of a file: it ends like the path of a folder.`,
+    hint: 'Use the path of a file, such as "src/index.ts".',
   });
 }
 
@@ -43,13 +43,13 @@ export function endsLikeFolder(path: string): boolean {
 
 export function tooManyEntriesError(path: string): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `${quotePath(path)} holds more than is removed or moved at once, so nothing was done.`,
-    hint: 'Take the folders in it one by one.',
+    what: `${quotePath(path)} contains too many files to remove or move at once. Nothing was done.`,
+    hint: 'Remove or move its subfolders one by one.',
   });
 }
 
 export function fileChangedError(path: string): AmbitError {
   return new AmbitError('FILE_CHANGED', {
-    what: `${quotePath(path)} was changed or removed by someone else meanwhile.`,
+    what: `${quotePath(path)} was changed or removed by someone else in the meantime.`,
   });
 }

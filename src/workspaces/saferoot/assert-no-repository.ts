@@ -29,7 +29,7 @@ export function assertNoRepository(
 ): void {
   if (checkAccess === undefined) return;
   const reason = isRepository(folder)
-    ? 'lies in a git repository, which sessions may not change'
+    ? 'is part of a git repository, which sessions may not change'
     : isRepositoryPart(name)
       ? findPartRefusal(folder, name, budget)
       : undefined;
@@ -48,12 +48,14 @@ function findPartRefusal(folder: Handle, name: string, budget: NamesBudget): str
   const present = new Set([normalizeName(name)]);
   for (const each of readNames(folder)) {
     if (--budget.left < 0)
-      return 'is a name that git repositories are made of, in a folder with too many names to tell';
+      return 'has a name that is used in git repositories, and its folder has too many entries to check';
     const text = normalizeName(each.name.toString());
     if (partNames.has(text)) present.add(text);
   }
   const isWhole = present.has(headName) && requiredParts.some((names) => names.every((each) => present.has(each)));
-  return isWhole ? 'would make its folder a git repository, and git would run what is configured there' : undefined;
+  return isWhole
+    ? 'would turn its folder into a git repository, and git would run commands configured there'
+    : undefined;
 }
 
 const isRepositoryPart = (name: string): boolean => partNames.has(normalizeName(name));

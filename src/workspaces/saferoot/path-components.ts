@@ -10,7 +10,7 @@ const maxNameBytes = 255;
  */
 export function parsePath(path: string): string[] {
   if (typeof path !== 'string') throw new SafeRootError('PATH_INVALID', { what: 'is not text' });
-  if (path === '') throw new SafeRootError('PATH_INVALID', { path, what: 'is empty; the folder itself is "."' });
+  if (path === '') throw new SafeRootError('PATH_INVALID', { path, what: 'is empty; use "." for the folder itself' });
   if (path.startsWith('/')) throw new SafeRootError('PATH_VIOLATION', { path, what: 'is not relative to the folder' });
   if (path.includes('\0')) throw new SafeRootError('PATH_INVALID', { path, what: 'contains a NUL' });
   // Half a surrogate pair would be written as U+FFFD and name another file.

@@ -78,7 +78,7 @@ function* listSurveySteps(
       try {
         if (!child.stats.isDirectory()) continue;
         if (onSingleMount && !folder.fs.isSameMount(child, node)) {
-          throw new SafeRootError('OTHER_DEVICE', { what: 'holds another mount' });
+          throw new SafeRootError('OTHER_DEVICE', { what: 'contains another mount' });
         }
         yield* surveyFolder(child, childPaths, depth + 1);
       } finally {

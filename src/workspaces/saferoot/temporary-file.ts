@@ -128,7 +128,7 @@ async function writeContent(file: FileHandle, content: FileContent, maxBytes: nu
 
 function assertSize(bytes: number, maxBytes: number | undefined): void {
   if (maxBytes !== undefined && bytes > maxBytes) {
-    throw new SafeRootError('TOO_LARGE', { what: 'would become larger than was allowed' });
+    throw new SafeRootError('TOO_LARGE', { what: 'would become larger than allowed' });
   }
 }
 

@@ -48,7 +48,7 @@ interface ParsedPart {
 export function parseExpression(pattern: string, caseSensitive: boolean): Expression {
   if (pattern.length > maxLength) throw patternError(pattern, undefined, `it is longer than ${maxLength} characters`);
   const { text, size } = new ExpressionParser(pattern).parse();
-  if (size > maxSize) throw patternError(pattern, undefined, 'its repetitions are too many together');
+  if (size > maxSize) throw patternError(pattern, undefined, 'it has too many repetitions');
   const whole = caseSensitive ? text : `(?i:${text})`;
   const compiled = compile(whole.replaceAll(boundary, '\\b').replaceAll(noBoundary, '\\B'), pattern);
   return {
@@ -71,7 +71,7 @@ function compile(text: string, pattern: string): RE2JS {
   try {
     return RE2JS.compile(text);
   } catch (error) {
-    const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : 'it cannot be read';
+    const why = error instanceof Error ? error.message.replace(/^error parsing regexp: /, '') : 'it is not valid';
     throw patternError(pattern, undefined, why.slice(0, 100));
   }
 }
@@ -100,9 +100,9 @@ class ExpressionParser {
   }
 
   #takeCode(): number {
-    const code = this.#pattern.codePointAt(this.#at) ?? this.#fail('something is missing at its end');
+    const code = this.#pattern.codePointAt(this.#at) ?? this.#fail('it is incomplete at its end');
     if (code >= 0xd800 && code <= 0xdfff) this.#fail('half a character');
-    if (code === 10) this.#fail('a line break is never part of a line');
+    if (code === 10) this.#fail('a pattern cannot match a line break');
     this.#at += code > 0xffff ? 2 : 1;
     return code;
   }
@@ -126,7 +126,7 @@ class ExpressionParser {
       if (times !== undefined && atom.size === 0) this.#fail('there is nothing to repeat', start);
       text += times === undefined ? atom.text : atom.text + times.text;
       size += atom.size * (times?.maxTimes ?? 1);
-      if (size > maxSize) this.#fail('its repetitions are too many together', start);
+      if (size > maxSize) this.#fail('it has too many repetitions', start);
     }
     return { text, size };
   }
@@ -136,7 +136,7 @@ class ExpressionParser {
     if (character === '(') return this.#readGroup();
     if (character === '[') return this.#readBrackets();
     if (character === '\\') return this.#readEscape();
-    if (/[*+?]/.test(character)) this.#fail(`there is nothing that "${character}" could repeat`);
+    if (/[*+?]/.test(character)) this.#fail(`there is nothing to repeat before "${character}"`);
     if (character === ')') this.#fail('")" has no "(" before it');
     const code = this.#takeCode();
     if (character === '.') return { text: `[^${lineEnds}]`, size: 1 };
@@ -176,8 +176,8 @@ class ExpressionParser {
         opening = `(?${kept}:`;
       } else if (named !== undefined) this.#at += named.length;
       else if (/^\?<?[=!]/.test(this.#pattern.slice(this.#at)))
-        this.#fail('looking ahead or behind takes unbounded time', start);
-      else this.#fail('this kind of group is not known', start);
+        this.#fail('lookahead and lookbehind are not supported', start);
+      else this.#fail('unknown kind of group', start);
     }
     if (++this.#depth > 100) this.#fail('groups are nested too deeply');
     const inside = this.#readAlternatives();
@@ -207,14 +207,14 @@ class ExpressionParser {
   #readProperty(): string {
     const [name] =
       /^[pP](?:[A-Z]|\{[A-Z][A-Za-z_]*\})/.exec(this.#pattern.slice(this.#at)) ??
-      this.#fail('no name of a class follows');
+      this.#fail('the name of a class is missing');
     this.#at += name.length;
     return name.startsWith('P') ? `[^\\p${name.slice(1)}${lineEnds}]` : `\\${name}`;
   }
 
   #readEscapedCharacter(start: number): number {
     const letter = this.#peek();
-    if (letter === 'n') this.#fail('a line break is never part of a line; give each line a search of its own', start);
+    if (letter === 'n') this.#fail('a pattern cannot match a line break; search for each line separately', start);
     if (letter === 'x') {
       const [written, short, long] =
         /^x(?:([0-9A-Fa-f]{2})|\{([0-9A-Fa-f]{1,6})\})/.exec(this.#pattern.slice(this.#at)) ?? [];
@@ -229,9 +229,9 @@ class ExpressionParser {
       this.#at++;
       return control;
     }
-    if (/[1-9k]/.test(letter)) this.#fail('going back to an earlier group takes unbounded time', start);
-    if (/[AzZG]/.test(letter)) this.#fail('each line stands by itself; use "^" and "$"', start);
-    if (!/[!-/:-@[-`{-~ ]/.test(letter)) this.#fail('no such escape is known', start);
+    if (/[1-9k]/.test(letter)) this.#fail('backreferences are not supported', start);
+    if (/[AzZG]/.test(letter)) this.#fail('the search works line by line; use "^" and "$"', start);
+    if (!/[!-/:-@[-`{-~ ]/.test(letter)) this.#fail('unknown escape', start);
     return this.#takeCode();
   }
 
@@ -271,7 +271,7 @@ class ExpressionParser {
     if (this.#peek() !== '-' || this.#peek(1) === ']' || this.#peek(1) === '') return toLiteral(from);
     this.#at++;
     const to = this.#readClassCharacter();
-    if (to < from) this.#fail('a range goes from the lesser to the greater', start);
+    if (to < from) this.#fail('a range must go from the lower to the higher character', start);
     return `${toLiteral(from)}-${toLiteral(to)}`;
   }
 
@@ -285,8 +285,8 @@ class ExpressionParser {
 function patternError(pattern: string, at: number | undefined, why: string): AmbitError {
   const where = at === undefined ? '' : `, at character ${at + 1} (${JSON.stringify(pattern.slice(at, at + 12))})`;
   return new AmbitError('REQUEST_INVALID', {
-    what: `The pattern cannot be searched for${where}: ${why}.`,
-    hint: 'Correct it; a character that is meant itself has a backslash before it. Without looking ahead or behind, and without \\1.',
+    what: `The pattern is not valid${where}: ${why}.`,
+    hint: 'Correct it. Put a backslash before a special character to match it literally. Lookahead, lookbehind and \\1 are not supported.',
   });
 }
 

@@ -115,8 +115,8 @@ async function assertReadable(root: SafeRoot, path: string): Promise<void> {
     if (!(error instanceof SafeRootError)) throw error;
     if (error.code === 'FILE_NOT_FOUND') return;
     throw new AmbitError('WORKSPACE_UNAVAILABLE', {
-      what: `${quotePath(path)} in the session's folder is no plain file that can be read, so git cannot say what is ignored.`,
-      hint: 'Remove it in the session, or make it a plain file that can be read, and try again.',
+      what: `${quotePath(path)} in the session's folder is not a readable regular file, so git cannot determine the ignored files.`,
+      hint: 'Remove it in the session, or replace it with a readable regular file, then try again.',
       cause: error,
     });
   }

@@ -29,7 +29,7 @@ export async function makeLoggedFolder(
     const made = await makeFolder(parts, subject);
     record(made);
     const fields = { session: subject.sessionId, workspace: subject.workspaceId, isolation: subject.kind };
-    log.info('session folder made', { ...fields, ms: Math.round(performance.now() - started) });
+    log.info('session folder created', { ...fields, ms: Math.round(performance.now() - started) });
     if (made.uncommitted) log.warn('uncommitted changes are left out', fields);
     return made;
   } catch (error) {

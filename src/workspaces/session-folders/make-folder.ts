@@ -54,15 +54,14 @@ async function createWorktreeFolder({ git, paths }: FolderParts, subject: Folder
   const repository = findRepository(workspacePath);
   if ('refused' in repository) throw noRepositoryError(subject, repository.refused);
   const commit = await readCommit(git, repository);
-  if (commit === undefined)
-    throw noRepositoryError(subject, 'its repository has no commit yet, or none that lies in it');
+  if (commit === undefined) throw noRepositoryError(subject, 'its repository has no commit yet');
   const path = join(paths.tree, repository.prefix);
   const { commonDir } = repository;
   const draft = { ...createDraft(paths, subject, path), origin: { commonDir, commit, branch: '', adminDir: null } };
   writeFolderRecord(paths, draft);
   const origin = await createWorktree(git, paths, repository, commit, branchNames(sessionId, sessionName));
   if (lstatSync(path, { throwIfNoEntry: false })?.isDirectory() !== true) {
-    throw noRepositoryError(subject, 'it is no part of the last commit');
+    throw noRepositoryError(subject, 'it is not part of the last commit');
   }
   const shadow = shadowPaths(paths.shadow, commonDir, paths.tree);
   const record = { ...draft, origin, uncommitted: (await hasUncommitted(git, shadow, repository)) ?? false };
@@ -113,8 +112,8 @@ async function recordBase(paths: FolderPaths, common: string, { path: folder, ki
 
 function noRepositoryError({ workspaceId }: FolderSubject, why: string): AmbitError {
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
-    what: `The workspace "${workspaceId}" cannot give a session a worktree: ${why}.`,
-    hint: `The operator can make it a repository with a commit, or set workspaces.${workspaceId}.isolation to "copy" or "shared".`,
+    what: `The workspace "${workspaceId}" cannot create a worktree for the session: ${why}.`,
+    hint: `The operator can create a repository with a commit, or set workspaces.${workspaceId}.isolation to "copy" or "shared".`,
     rule: `workspaces.${workspaceId}.isolation`,
   });
 }
@@ -123,12 +122,12 @@ function toRefusal(error: unknown, subject: FolderSubject): unknown {
   if (isAmbitError(error)) return error;
   if (error instanceof GitError && error.missing) return noRepositoryError(subject, 'git is not installed');
   if (error instanceof GitError && /Permission denied|insufficient permission/.test(error.message)) {
-    return noRepositoryError(subject, "Ambit's account may not write its repository");
+    return noRepositoryError(subject, 'the account that runs Ambit cannot write to its repository');
   }
   const known = error instanceof GitError || error instanceof SafeRootError;
   const why = error instanceof SafeRootError ? error.message : 'git refused';
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
-    what: `No folder could be made for this session in the workspace "${subject.workspaceId}"${known ? `: ${why}` : ''}`,
+    what: `The folder for this session in the workspace "${subject.workspaceId}" could not be created${known ? `: ${why}` : ''}`,
     cause: error,
   });
 }
@@ -169,7 +168,7 @@ async function copyFileOf(from: SafeRoot, path: string, target: string): Promise
 
 function tooLargeError(): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
-    what: `The workspace holds more than ${maxCopiedBytes / 1024 ** 2} MiB, which is not copied for a session.`,
-    hint: 'Let the workspace be a smaller folder, or use "isolation: worktree".',
+    what: `The workspace contains more than ${maxCopiedBytes / 1024 ** 2} MiB, which is too large to copy for a session.`,
+    hint: 'Use a smaller folder as the workspace, or "isolation: worktree".',
   });
 }

@@ -106,7 +106,7 @@ export async function mergeFolder(
 function conflictError(error: MergeInterruptedError): AmbitError {
   const isRefused = error.cause instanceof SafeRootError && error.cause.code === 'NOT_ADMITTED';
   return new AmbitError('WORKSPACE_CONFLICT', {
-    what: `${isRefused ? 'The merge is refused.' : 'While it was being merged, the workspace changed.'} ${error.message}`,
+    what: `${isRefused ? 'The merge is refused.' : 'The workspace changed during the merge.'} ${error.message}`,
     hint: isRefused
       ? "Nothing was changed. Remove or rename it in the session's folder, then merge again."
       : 'Nothing was changed. Merge again.',

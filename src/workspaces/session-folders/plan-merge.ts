@@ -153,7 +153,9 @@ function refuseOutsideLink(path: string, after: PathContent | undefined): string
   const parts = after.target.split('/').filter((part) => part !== '' && part !== '.');
   const unclear = parts.some((part, i) => part === '..' && (parts[i - 1] ?? '..') !== '..');
   const out = after.target.startsWith('/') || target === '..' || target.startsWith('../') || unclear;
-  return out || after.target.split('/').includes('.git') ? 'a link that leads out of the workspace' : undefined;
+  return out || after.target.split('/').includes('.git')
+    ? 'a symbolic link that leads out of the workspace'
+    : undefined;
 }
 
 /** Finds conflicts of kinds: a file or link where a folder has to be, or the other way round. */
@@ -171,12 +173,16 @@ async function checkParents(
     const above = parts.slice(0, depth).join('/');
     const facts = await ignoreGone(workspace.stat(above, { link: true }));
     if (facts === undefined || facts.kind === 'folder' || goes((other) => other === above)) continue;
-    return { ...planned, outcome: 'conflict', reason: `the workspace has no folder "${above}", but a ${facts.kind}` };
+    return {
+      ...planned,
+      outcome: 'conflict',
+      reason: `in the workspace, "${above}" is a ${facts.kind} and not a folder`,
+    };
   }
   const here = await ignoreGone(workspace.stat(path, { link: true }));
   const inTheWay = here !== undefined && here.kind !== 'file' && here.kind !== 'link';
   if (!inTheWay || goes((other) => other.startsWith(`${path}/`))) return planned;
-  return { ...planned, outcome: 'conflict', reason: `the workspace has a ${here.kind} of that name` };
+  return { ...planned, outcome: 'conflict', reason: `the workspace has a ${here.kind} with that name` };
 }
 
 /**
@@ -195,7 +201,7 @@ function createRepositoryCheck(workspace: SafeRoot, closed: (path: string) => st
     for (const [depth, name] of parts.entries()) {
       const above = parts.slice(0, depth);
       if (closed([...above, '.git', name].join('/')) === undefined) continue;
-      if (await isRepository(above.join('/'))) return 'lies in a git repository, which sessions may not change';
+      if (await isRepository(above.join('/'))) return 'is part of a git repository, which sessions may not change';
     }
     return undefined;
   };

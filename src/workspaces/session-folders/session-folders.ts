@@ -247,8 +247,8 @@ function requireRecord(paths: FolderPaths): FolderRecord {
   const record = readFolderRecord(paths);
   if (record?.state === 'ready') return record;
   throw new AmbitError('WORKSPACE_UNAVAILABLE', {
-    what: 'The session has no folder of its own there.',
-    hint: 'A session has one where workspaces.<name>.isolation is "worktree" or "copy", once it was used there.',
+    what: 'The session has no folder of its own in that workspace.',
+    hint: 'A session gets one when it is first used in a workspace with isolation "worktree" or "copy".',
   });
 }
 

@@ -51,7 +51,7 @@ export async function ignoreGone<T>(work: Promise<T>): Promise<T | undefined> {
 
 function tooManyError(): AmbitError {
   return new AmbitError('WORKSPACE_FULL', {
-    what: `The folder holds more than ${maxTreeEntries} files and folders.`,
-    hint: 'Let the workspace be a smaller folder, or use "isolation: worktree", which leaves out what git ignores.',
+    what: `The folder contains more than ${maxTreeEntries} files and folders.`,
+    hint: 'Use a smaller folder as the workspace, or "isolation: worktree", which leaves out files ignored by git.',
   });
 }

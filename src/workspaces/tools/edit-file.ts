@@ -158,7 +158,7 @@ function isConcurrentChange(error: unknown): error is AmbitError {
 function fileNotFoundError({ message }: AmbitError): AmbitError {
   return new AmbitError('FILE_NOT_FOUND', {
     what: message,
-    hint: 'Look with session_list_dir or session_file_search; give "content" to create it.',
+    hint: 'Find it with session_list_dir or session_file_search, or pass "content" to create it.',
   });
 }
 

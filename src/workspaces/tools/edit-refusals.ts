@@ -29,24 +29,24 @@ export function editRefusedError(
     case 'not-empty':
       return new AmbitError('REQUEST_INVALID', {
         what: `${which}: oldText is empty, but ${quotePath(path)} is not.`,
-        hint: 'Give the text to replace; to replace the whole file, give "content" instead of "edits".',
+        hint: 'Pass the text to replace. To replace the whole file, pass "content" instead of "edits".',
       });
     case 'too-many':
       return new AmbitError('REQUEST_INVALID', {
         what: `${which}: oldText is in ${quotePath(path)} too many times to replace them all.`,
-        hint: 'Give more of the text around it.',
+        hint: 'Include more of the surrounding text.',
       });
     case 'too-large':
       return new AmbitError('FILE_TOO_LARGE', {
-        what: `${which}: ${quotePath(path)} would become larger than any file that may be written here.`,
-        hint: 'Write less, or replace fewer places.',
+        what: `${which}: ${quotePath(path)} would become larger than allowed.`,
+        hint: 'Write less, or replace fewer occurrences.',
       });
   }
 }
 
 function describeNearest(text: string, oldText: string): string {
   const near = findNearestLines(text, oldText);
-  if (near.length === 0) return text.length > maxSearchedCharacters ? '' : ' Nothing like it is there.';
+  if (near.length === 0) return text.length > maxSearchedCharacters ? '' : ' The file has no similar text.';
   const found = near.map(({ line, has, sought }) =>
     has === sought
       ? `line ${line} has ${JSON.stringify(has)}`
@@ -57,47 +57,47 @@ function describeNearest(text: string, oldText: string): string {
 
 export function notTextError(path: string): AmbitError {
   return new AmbitError('FILE_WRONG_KIND', {
-    what: `${quotePath(path)} is not a text file, so no text in it can be replaced.`,
-    hint: 'Give "content" to replace it whole, or leave it.',
+    what: `${quotePath(path)} is not a text file, so its text cannot be replaced.`,
+    hint: 'Pass "content" to replace the whole file.',
   });
 }
 
 export function fileChangedError(path: string, actual: string | undefined): AmbitError {
-  const now = actual === undefined ? 'it is not there any more' : `its sha256 is ${actual} now`;
-  return new AmbitError('FILE_CHANGED', { what: `${quotePath(path)} is not as expected: ${now}.` });
+  const now = actual === undefined ? 'it no longer exists' : `its sha256 is now ${actual}`;
+  return new AmbitError('FILE_CHANGED', { what: `${quotePath(path)} has changed: ${now}.` });
 }
 
 export function tooLargeToEditError(path: string, bytes: number, maxBytes: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `${quotePath(path)} has ${bytes} bytes; files of up to ${maxBytes} are edited.`,
-    hint: 'Give "content" to replace it with something smaller, or write the new part to a file of its own.',
+    what: `${quotePath(path)} has ${bytes} bytes; only files of up to ${maxBytes} bytes can be edited.`,
+    hint: 'Pass "content" to replace it with something smaller, or write the new part to a separate file.',
   });
 }
 
 export function halfCharacterError(): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: 'The text has half a character (a lone surrogate), which no file can hold.',
-    hint: 'Write the character whole.',
+    what: 'The text contains half a character (a lone surrogate), which cannot be stored in a file.',
+    hint: 'Send the complete character.',
   });
 }
 
 export function changeMissingError(): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: 'Either "content" or "edits" is needed, and not both.',
-    hint: 'Give "edits": [{"oldText": …, "newText": …}] to change parts of the file, or "content" to write all of it.',
+    what: 'Exactly one of "content" and "edits" is needed.',
+    hint: 'Pass "edits": [{"oldText": …, "newText": …}] to change parts of the file, or "content" to write the whole file.',
   });
 }
 
 export function sameTextError(which: string): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
     what: `${which}: oldText and newText are the same.`,
-    hint: 'Say what it should become, or leave this edit out.',
+    hint: 'Change newText, or remove this edit.',
   });
 }
 
 export function danglingLinkError(path: string): AmbitError {
   return new AmbitError('FILE_EXISTS', {
-    what: `${quotePath(path)} is a link that leads nowhere, so nothing can be written there.`,
+    what: `${quotePath(path)} is a broken symbolic link, so nothing can be written there.`,
     hint: 'Delete it first with session_delete_file, or choose another name.',
   });
 }

@@ -51,10 +51,10 @@ export const truncatedSchema = z
   );
 
 const truncationReasons: Readonly<Record<StopReason | 'limit', string>> = {
-  limit: 'The limit is reached; there are more.',
-  entries: 'There are more files than one search looks at.',
-  time: 'The time of one search is over.',
-  depth: 'Some folders lie too deep to be looked into.',
+  limit: 'The limit is reached, and there are more.',
+  entries: 'There are more files than one search can cover.',
+  time: 'The search reached its time limit.',
+  depth: 'Some folders are nested too deeply to be searched.',
 };
 
 /** Explains in a line why results are missing, with advice; no line when they are complete. */

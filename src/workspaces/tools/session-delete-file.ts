@@ -32,7 +32,7 @@ export function sessionDeleteFile(access: FileAccess): Tool {
         files.runExclusive(path, () => files.remove(path, { recursive, maxEntries })),
       );
       const { kind, entries } = removed;
-      const more = entries > 1 ? `, ${entries} entries in all` : '';
+      const more = entries > 1 ? `, ${entries} entries in total` : '';
       return withBlocks(
         { path: removed.path, kind, entries },
         { type: 'text', text: `Deleted ${kind} ${escapeControls(removed.path)}${more}.` },

@@ -1,6 +1,7 @@
 import * as z from 'zod';
 import { isWellFormedText } from '../../lib/text/encoding.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
 import { editFile, type FileChange } from './edit-file.ts';
 import { changeMissingError, halfCharacterError, sameTextError } from './edit-refusals.ts';
@@ -99,10 +100,10 @@ function summarizeEdit({
 }: z.input<typeof output>) {
   const path = escapeControls(where);
   const loose = edits.filter(({ strategy }) => strategy !== 'exact').map(({ strategy }) => strategy);
-  const ways = loose.length === 0 ? '' : ` Found but for ${[...new Set(loose)].join(', ')}.`;
-  const size = `${lines} ${lines === 1 ? 'line' : 'lines'}, ${bytes} bytes`;
+  const ways = loose.length === 0 ? '' : ` Matched except for ${[...new Set(loose)].join(', ')}.`;
+  const size = `${formatCount(lines, 'line')}, ${formatCount(bytes, 'byte')}`;
   if (created) return `${dryRun ? 'Would create' : 'Created'} ${path}: ${size}.`;
-  if (!changed) return `${path} is already so.`;
+  if (!changed) return `${path} already has this content.`;
   const head = `${dryRun ? 'Would change' : 'Changed'} ${path}: +${added} −${removed} lines, now ${size}.${ways}`;
   return diff === null || diff === '' ? head : `${head}\n\n${diff}`;
 }

@@ -43,8 +43,8 @@ export function sessionFileSearch(access: FileAccess): Tool {
       const glob = parseGlob(pattern, 'pattern');
       return access.withFiles(session, caller, 'session_file_search', async (files) => {
         const { files: found, total, stopped = null } = await findFiles(files, { glob, path, limit });
-        const paths = found.length === 0 ? ['No file fits.'] : found.map((file) => escapeControls(file.path));
-        const advice = 'Give a narrower pattern, or a path.';
+        const paths = found.length === 0 ? ['No file matches.'] : found.map((file) => escapeControls(file.path));
+        const advice = 'Use a narrower pattern, or a path.';
         return withBlocks(
           { files: found.map(describeEntry), total, truncated: stopped },
           { type: 'text', text: [...paths, ...explainTruncation(stopped, advice)].join('\n') },
@@ -60,8 +60,8 @@ export function parseGlob(glob: string, name: string): Glob {
   } catch (error) {
     if (!(error instanceof GlobError)) throw error;
     throw new AmbitError('REQUEST_INVALID', {
-      what: `"${name}" is no glob: ${error.message}.`,
-      hint: 'A character that is meant itself has a backslash before it.',
+      what: `"${name}" is not a valid glob: ${error.message}.`,
+      hint: 'Put a backslash before a special character to match it literally.',
     });
   }
 }

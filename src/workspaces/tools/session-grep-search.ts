@@ -58,7 +58,7 @@ export function sessionGrepSearch(access: FileAccess): Tool {
       return access.withFiles(session, caller, 'session_grep_search', async (files) => {
         const found = await grepFiles(files, { expression, path, glob, contextLines, limit });
         const { stopped = null } = found;
-        const advice = 'Give a narrower pattern, a path or a glob.';
+        const advice = 'Use a narrower pattern, a path or a glob.';
         return withBlocks(
           { matches: listMatches(found, contextLines > 0), truncated: stopped },
           { type: 'text', text: [renderMatches(found), ...explainTruncation(stopped, advice)].join('\n') },
@@ -82,7 +82,7 @@ function listMatches({ files }: GrepResult, withContext: boolean) {
 
 /** Renders matches file by file: `12: text`, nearby lines as `13- text`, each line once. */
 function renderMatches({ files }: GrepResult): string {
-  if (files.length === 0) return 'No line fits.';
+  if (files.length === 0) return 'No line matches.';
   return files.map(({ path, matches }) => [escapeControls(path), ...renderLines(matches)].join('\n')).join('\n\n');
 }
 

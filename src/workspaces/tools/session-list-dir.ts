@@ -49,8 +49,8 @@ export function sessionListDir(access: FileAccess): Tool {
           found.length > pageEntries ? encodeCursor(relativeTo(start, (entries.at(-1) as WalkedEntry).path)) : null;
         const stopped = budget.stopped ?? null;
         const notes = [
-          ...(next === null ? [] : ['[There is more: give "next" as the cursor, or list a folder within.]']),
-          ...explainTruncation(stopped, 'List a folder within.'),
+          ...(next === null ? [] : ['[There is more: pass "next" as the cursor, or list a subfolder.]']),
+          ...explainTruncation(stopped, 'List a subfolder.'),
         ];
         const tree = entries.length === 0 ? '(nothing)' : renderTree(start, entries);
         return withBlocks(
@@ -71,8 +71,8 @@ function decodeCursor(cursor: string): string {
   const path = Buffer.from(cursor, 'base64url').toString();
   if (path !== '' && encodeCursor(path) === cursor) return path;
   throw new AmbitError('REQUEST_INVALID', {
-    what: 'The cursor is none that this tool gave.',
-    hint: 'Give "next" of the page before as it is, or none for the first page.',
+    what: 'The cursor is not valid.',
+    hint: 'Pass "next" of the previous page unchanged, or leave it out for the first page.',
   });
 }
 

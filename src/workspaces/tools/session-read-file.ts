@@ -2,6 +2,7 @@ import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { detectEncoding, type Encoding, headBytes } from '../../lib/text/encoding.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import { detectImageType, detectMediaType } from '../../lib/text/media-type.ts';
 import {
   type AnswerWithBlocks,
@@ -126,9 +127,9 @@ function createNote({ bytes, startLine, endLine, totalLines, nextLine, cutLines 
   if (startLine > 1 || nextLine !== null) {
     words.push(`Lines ${startLine} to ${endLine}${totalLines === null ? '' : ` of ${totalLines}`}.`);
   }
-  if (nextLine !== null) words.push(`Go on with startLine ${nextLine}.`);
+  if (nextLine !== null) words.push(`Continue with startLine ${nextLine}.`);
   if (cutLines.length > 0)
-    words.push(`${cutLines.length} long lines are cut; session_grep_search finds what is in them.`);
+    words.push(`${formatCount(cutLines.length, 'long line')} cut; use session_grep_search to search them.`);
   return words.length === 0 ? '' : `[${words.join(' ')}]`;
 }
 
@@ -165,23 +166,23 @@ async function describeBinary(
   }
   const why =
     image !== undefined
-      ? `It is too large to be shown; up to ${maxImageBytes} bytes are.`
+      ? `It is too large to be shown; the limit is ${maxImageBytes} bytes.`
       : encoding === undefined
         ? 'It is not text and is not shown.'
         : `It is not valid ${encoding.name.toUpperCase()} and is not shown.`;
-  return withBlocks(answer, { type: 'text', text: `${what} ${why} It can be moved, deleted, or replaced whole.` });
+  return withBlocks(answer, { type: 'text', text: `${what} ${why} It can only be moved, deleted or replaced.` });
 }
 
 function tooFarInError(path: string, line: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
-    what: `The lines asked for lie too far into ${quotePath(path)}: after as much as is looked through at once it was line ${line}.`,
-    hint: 'Ask again to go on from there, or begin at that line.',
+    what: `The requested lines are too far into ${quotePath(path)}: one read reached line ${line}.`,
+    hint: 'Try again to continue from there, or start at that line.',
   });
 }
 
 function beyondEndError(path: string, lines: number): AmbitError {
   return new AmbitError('REQUEST_INVALID', {
-    what: `startLine lies beyond the end: ${quotePath(path)} has ${lines} ${lines === 1 ? 'line' : 'lines'}.`,
-    hint: 'Begin at one of those.',
+    what: `startLine is after the end: ${quotePath(path)} has ${formatCount(lines, 'line')}.`,
+    hint: 'Use a startLine within the file.',
   });
 }

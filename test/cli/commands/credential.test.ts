@@ -69,9 +69,9 @@ test.each([
   [['--user', 'ada', '--server', 'nobody', '--env', 'X'], 'v', 1, 'SERVER_NOT_AVAILABLE'],
   [['--user', 'ada', '--server', 'notes', '--env', 'LD_PRELOAD'], 'v', 1, 'REQUEST_INVALID'],
   [['--user', 'ada', '--server', 'notes', '--env', 'AMBIT_USER_ID'], 'v', 1, 'REQUEST_INVALID'],
-  [['--user', 'ada', '--server', 'notes', '--header', 'X-Key'], 'v', 1, 'takes no headers'],
-  [['--user', 'ada', '--server', 'search', '--header', 'X-Key'], 'a\r\nb: c', 1, 'line end'],
-  [['--user', 'anonymous', '--server', 'notes', '--env', 'X'], 'v', 1, 'anonymous'],
+  [['--user', 'ada', '--server', 'notes', '--header', 'X-Key'], 'v', 1, 'has no headers'],
+  [['--user', 'ada', '--server', 'search', '--header', 'X-Key'], 'a\r\nb: c', 1, 'line break'],
+  [['--user', 'anonymous', '--server', 'notes', '--env', 'X'], 'v', 1, 'Anonymous'],
 ])('set %j is refused', async (words, value, code, says) => {
   const exited = await credential(['set', ...words], value);
   expect(exited).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(says) });

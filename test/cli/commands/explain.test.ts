@@ -64,7 +64,7 @@ test('a denial names its rule, and every claim with who says it', async () => {
   expect(told.claims).toEqual(
     expect.arrayContaining([
       { claim: 'session.trustLevel', value: 'sandboxed', source: 'the session’s record' },
-      { claim: 'args.path', value: '"prod/x"', source: 'the call; the agent says it' },
+      { claim: 'args.path', value: '"prod/x"', source: 'the call; stated by the agent' },
     ]),
   );
 });
@@ -92,8 +92,8 @@ test('people get a table of at most 80 columns', async () => {
 
 test.each([
   [['--session', 'writer', '--tool', 'write_note'], 1, /server__tool/],
-  [['--session', 'writer', '--tool', 'notes__x', '--args', '[1]'], 1, /no JSON object/],
-  [['--session', 'writer', '--tool', 'notes__x', '--args', '{"a":1'], 1, /no JSON object/],
+  [['--session', 'writer', '--tool', 'notes__x', '--args', '[1]'], 1, /not a JSON object/],
+  [['--session', 'writer', '--tool', 'notes__x', '--args', '{"a":1'], 1, /not a JSON object/],
   [['--session', 'nobody', '--tool', 'notes__x'], 1, /SESSION_NOT_FOUND/],
   [['--tool', 'notes__x'], 2, /--session ID is missing/],
 ])('%j is refused', async (args, code, words) => {
@@ -104,10 +104,10 @@ test.each([
 
 test('L10: permissions are shown, checked where they enter, and only ever taken away', async () => {
   const create = ['session', 'create', '--name', 'p', '--permission', 'a:b', '--permission', 'C:D'];
-  expect((await ambit(...create)).stderr).toMatch(/"C:D" is not a permission/);
+  expect((await ambit(...create)).stderr).toMatch(/"C:D" is not a valid permission/);
   const opened = await ambit(...create.slice(0, 6), '--permission', 'c:*');
   expect(opened.stdout).toMatch(/^permissions +a:b, c:\*$/m);
-  expect((await ambit('session', 'restrict', 'p', '--permission', 'c:d')).stderr).toMatch(/does not hold.*"c:d"/);
+  expect((await ambit('session', 'restrict', 'p', '--permission', 'c:d')).stderr).toMatch(/does not have.*"c:d"/);
   expect((await ambit('session', 'restrict', 'p', '--permission', 'c:*')).stdout).toMatch(/^permissions +c:\*$/m);
   expect((await ambit('session', 'restrict', 'p', '--no-permissions')).stdout).toMatch(/^permissions +none$/m);
   expect((await ambit('session', 'restrict', 'p', '--permission', 'c:*')).code).toBe(1);

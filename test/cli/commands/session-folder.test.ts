@@ -55,7 +55,7 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
   expect(readFileSync(join(at.workspace, 'readme.md'), 'utf8')).toBe('one\ntwo\nmine\n');
 
   writeFiles(folder, { 'later.txt': 'later\n' });
-  expect((await ambit('session', 'discard', 'task', '--yes')).stderr).toContain('still works in its folder');
+  expect((await ambit('session', 'discard', 'task', '--yes')).stderr).toContain('still using its folder');
   expect((await ambit('session', 'end', 'task')).code).toBe(0);
   // It holds what was not merged, so it stays, and is found though its session is gone.
   expect((await ambit('session', 'diff', id.slice(0, 8), '--stat')).stdout).toContain('later.txt');

@@ -123,7 +123,7 @@ describe('the findings on this machine', () => {
     for (const { state, remedy } of found.findings) if (state === 'missing') expect(remedy).toMatch(/./);
     const shown = renderExamination(found);
     expect(shown.split('\n').filter((line) => line.length > 80)).toEqual([]);
-    expect(shown).toMatch(/^bwrap +missing +"bwrap" is not on the PATH/m);
+    expect(shown).toMatch(/^bwrap +missing +"bwrap" was not found on/m);
     expect(shown.replace(/\s+/g, ' ')).toContain('bwrap: Install bubblewrap 0.8 or newer');
   });
 

@@ -54,7 +54,9 @@ test('S4: no secret of the configuration lies where a session can read it, and n
     try {
       assertOutOfReach({ configFile: at('etc/ambit.yaml'), dataDir: at('data'), config });
     } catch (error) {
-      const named = [...keys, 'listen.tls.cert'].filter((key) => String(error).includes(`name it with ${key}`));
+      const named = [...keys, 'listen.tls.cert'].filter((key) =>
+        String(error).includes(`set its new path with ${key}`),
+      );
       return named.length === keys.length ? 'secrets' : named.join();
     }
     return 'started';

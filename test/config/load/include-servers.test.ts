@@ -88,7 +88,7 @@ describe('what is taken over', () => {
     });
     expect(names).toEqual(['a']);
     expect(warnings).toEqual([
-      `.mcp.json: mcpServers.a.env: "$${'{…}'}" is not expanded here; it is passed on as it stands`,
+      `.mcp.json: mcpServers.a.env: "$${'{…}'}" is not expanded here; it is passed on unchanged`,
       '.mcp.json: mcpServers.a.cwd: ignored; a server runs in the workspace of its session',
       '.mcp.json: mcpServers.a.envFile: ignored; write the variables into "env"',
     ]);
@@ -117,7 +117,7 @@ describe('names', () => {
     expect(config.servers['a']?.command).toBe('one');
     expect(warnings).toHaveLength(3);
     expect(warnings[0]).toBe(
-      '.mcp.json: mcpServers.a: another server of this file is called "a" too; this server is absent',
+      '.mcp.json: mcpServers.a: another server in this file has the same name "a"; this server is not loaded',
     );
   });
 
@@ -129,21 +129,21 @@ describe('names', () => {
     expect(config.servers['a']).toMatchObject({ command: 'mine', source: 'operator' });
     expect([...defineServers(config, folder).keys()]).toEqual(['a']);
     expect(warnings).toEqual([
-      '.mcp.json: a: the configuration has a server of this name, which is used instead',
-      '.mcp.json: b: the configuration has a server of this name, which is used instead',
+      '.mcp.json: a: the configuration already has a server with this name, which is used instead',
+      '.mcp.json: b: the configuration already has a server with this name, which is used instead',
     ]);
   });
 });
 
 describe('a file of a stranger', () => {
   test.each([
-    ['', 'it is not valid JSON; its servers are absent'],
-    ['{ "mcpServers": ', 'it is not valid JSON; its servers are absent'],
-    ['[]', 'it has no map "mcpServers" or "servers"'],
-    ['{"mcpServers": 5}', 'it has no map "mcpServers" or "servers"'],
-    ['\u0000'.repeat(10), 'it is not valid JSON; its servers are absent'],
-    ['[{"a":'.repeat(50_000), 'it is not valid JSON; its servers are absent'],
-    [' '.repeat(1_100_000), 'it is larger than 1 MiB; its servers are absent'],
+    ['', 'it is not valid JSON; its servers are not loaded'],
+    ['{ "mcpServers": ', 'it is not valid JSON; its servers are not loaded'],
+    ['[]', 'it has no "mcpServers" or "servers" object'],
+    ['{"mcpServers": 5}', 'it has no "mcpServers" or "servers" object'],
+    ['\u0000'.repeat(10), 'it is not valid JSON; its servers are not loaded'],
+    ['[{"a":'.repeat(50_000), 'it is not valid JSON; its servers are not loaded'],
+    [' '.repeat(1_100_000), 'it is larger than 1 MiB; its servers are not loaded'],
   ])('that is broken (%#) never stops the start', async (text, reason) => {
     const { names, warnings } = await load(text, 'servers: { own: { command: x } }\n');
     expect(names).toEqual(['own']);

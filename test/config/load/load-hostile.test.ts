@@ -40,7 +40,7 @@ describe('files made to exhaust', () => {
     });
     const [problem, ...others] = await problemsOf(`version: 1\ninclude:\n${levels.join('\n')}\n`);
     expect(problem).toMatch(
-      /^ambit\.yaml:\d+:\d+ include\S*: the aliases of this file stand for more than 10000 values$/,
+      /^ambit\.yaml:\d+:\d+ include\S*: the aliases of this file expand to more than 10000 values$/,
     );
     expect(others).toEqual([]);
   });
@@ -49,14 +49,14 @@ describe('files made to exhaust', () => {
     const env = Array.from({ length: 300 }, (_, index) => `A${index}: b`).join(', ');
     const users = Array.from({ length: 300 }, (_, index) => `  s${index}: { command: x, env: *e }`).join('\n');
     const problems = await problemsOf(`version: 1\nservers:\n  first: { command: x, env: &e { ${env} } }\n${users}\n`);
-    expect(problems[0]).toContain('the aliases of this file stand for more than');
+    expect(problems[0]).toContain('the aliases of this file expand to more than');
   });
 
   test.each([
     ['in itself', 'version: 1\nservers: &a { b: *a }\n'],
     ['in a list', 'version: 1\ninclude: &a [*a]\n'],
   ])('an alias that stands %s', async (_, text) => {
-    expect((await problemsOf(text))[0]).toContain('this alias has no anchor before it, or stands inside it');
+    expect((await problemsOf(text))[0]).toContain('this alias has no anchor before it, or is inside its own anchor');
   });
 
   test.each([
@@ -75,7 +75,7 @@ describe('files made to exhaust', () => {
   test('thousands of equal keys', async () => {
     const problems = await problemsOf(`version: 1\nservers: {${'a,'.repeat(counts(4000, 100_000))}}`);
     expect(problems.length).toBeLessThanOrEqual(1001);
-    expect(problems.at(-1)).toMatch(/^ambit\.yaml: and \d+ further problems$/);
+    expect(problems.at(-1)).toMatch(/^ambit\.yaml: and \d+ more problems$/);
   });
 
   test('thousands of servers, right and wrong', async () => {
@@ -86,7 +86,7 @@ describe('files made to exhaust', () => {
     expect(Object.keys(config.servers)).toHaveLength(count);
     const problems = await problemsOf(text.replaceAll('args', 'arg'));
     expect(problems[999]).toBe('ambit.yaml:1002:26 servers.s999.arg: unknown key; did you mean "args"?');
-    expect(problems[1000]).toBe(`ambit.yaml: and ${count - 1000} further problems`);
+    expect(problems[1000]).toBe(`ambit.yaml: and ${count - 1000} more problems`);
   });
 
   test('a text beyond 1 MiB, counted in bytes', async () => {

@@ -78,20 +78,20 @@ describe('refused', () => {
     [
       'a configuration in a workspace',
       () => ({ configFile: at('work/ambit.yaml') }),
-      /configuration file .* lies inside the workspace "work" .*--config/,
+      /configuration file .* is inside the workspace "work" .*--config/,
     ],
     [
       'a configuration that a sandbox could read',
       () => ({ readable: [at('config')] }),
-      /configuration file .* lies inside a readable path of the server "a" .*could read it/,
+      /configuration file .* is inside a readable path of the server "a" .*could read it/,
     ],
     ['a data directory that a sandbox could read', () => ({ readable: [root] }), /data directory/],
-    ['a part of the data directory', () => ({ readable: [at('data/keys')] }), /lies inside the data directory/],
+    ['a part of the data directory', () => ({ readable: [at('data/keys')] }), /is inside the data directory/],
     ['a configuration deeper in it', () => ({ configFile: at('work/inner/x/ambit.yaml') }), /configuration file/],
     [
       'a data directory in a workspace',
       () => ({ dataDir: at('work/inner') }),
-      /data directory .* lies inside the workspace "work" .*--data-dir/,
+      /data directory .* is inside the workspace "work" .*--data-dir/,
     ],
     ['a data directory there that does not exist yet', () => ({ dataDir: at('work/a/b/c') }), /data directory/],
     ['a data directory that is the workspace', () => ({ dataDir: at('work') }), /data directory/],
@@ -107,22 +107,22 @@ describe('refused', () => {
     [
       'a workspace in the data directory',
       () => ({ workspace: at('data/work') }),
-      /the workspace "work" .* lies inside the data directory/,
+      /the workspace "work" .* is inside the data directory/,
     ],
     [
       'a writable path in the data directory',
       () => ({ writable: [at('data/run')] }),
-      /a writable path .* lies inside the data directory/,
+      /a writable path .* is inside the data directory/,
     ],
     [
       'a workspace that is the home folder: the list of running gateways decides where commands go',
       () => ({ workspace: at('home') }),
-      /list of running gateways .*home\/.local\/state\/ambit\/run lies inside the workspace "work".*further down/,
+      /list of running gateways .*home\/.local\/state\/ambit\/run is inside the workspace "work".*further down/,
     ],
     ['a workspace in which that list would be', () => ({ workspace: at('home/.local/state') }), /running gateways/],
     ['a writable runtime folder', () => ({ writable: [at('runtime')] }), /running gateways .*runtime\/ambit/],
     ['a readable runtime folder', () => ({ readable: [at('runtime/ambit')] }), /running gateways .*could read it/],
-    ['the home folder of the account, whatever HOME says', () => ({ workspace: userInfo().homedir }), /run lies in/],
+    ['the home folder of the account, whatever HOME says', () => ({ workspace: userInfo().homedir }), /run is in/],
   ])('%s', (_, choice, message) => {
     expect(() => check(choice())).toThrow(
       expect.objectContaining({ code: 'CONFIG_INVALID', message: expect.stringMatching(message) }),
@@ -131,31 +131,31 @@ describe('refused', () => {
 
   test('through links, whichever end is one', () => {
     symlinkSync(at('work'), at('alias'));
-    expect(() => check({ configFile: at('alias/ambit.yaml') })).toThrow('lies inside the workspace');
-    expect(() => check({ dataDir: at('alias/new') })).toThrow('lies inside the workspace');
-    expect(() => check({ workspace: at('alias'), dataDir: at('work/data') })).toThrow('lies inside the workspace');
+    expect(() => check({ configFile: at('alias/ambit.yaml') })).toThrow('is inside the workspace');
+    expect(() => check({ dataDir: at('alias/new') })).toThrow('is inside the workspace');
+    expect(() => check({ workspace: at('alias'), dataDir: at('work/data') })).toThrow('is inside the workspace');
     symlinkSync('work/inner', at('relative'));
-    expect(() => check({ dataDir: at('relative/x') })).toThrow('lies inside the workspace');
-    expect(() => check({ dataDir: `${at('relative')}/../x` })).toThrow('lies inside the workspace');
+    expect(() => check({ dataDir: at('relative/x') })).toThrow('is inside the workspace');
+    expect(() => check({ dataDir: `${at('relative')}/../x` })).toThrow('is inside the workspace');
   });
 
   test('a link that points to a place in the workspace where nothing is yet', () => {
     symlinkSync(at('work/later'), at('dangling'));
-    expect(() => check({ dataDir: at('dangling') })).toThrow('lies inside the workspace');
-    expect(() => check({ dataDir: at('dangling/x') })).toThrow('lies inside the workspace');
+    expect(() => check({ dataDir: at('dangling') })).toThrow('is inside the workspace');
+    expect(() => check({ dataDir: at('dangling/x') })).toThrow('is inside the workspace');
   });
 
   test('a link that lies in the workspace and points out of it: the agent could turn it', () => {
     symlinkSync(at('config'), at('work/out'));
-    expect(() => check({ configFile: at('work/out/ambit.yaml') })).toThrow('lies inside the workspace');
+    expect(() => check({ configFile: at('work/out/ambit.yaml') })).toThrow('is inside the workspace');
     symlinkSync(at('work/out'), at('detour'));
-    expect(() => check({ configFile: at('detour/ambit.yaml') })).toThrow('lies inside the workspace');
+    expect(() => check({ configFile: at('detour/ambit.yaml') })).toThrow('is inside the workspace');
   });
 
   test('links that go round in a circle, and paths through a file', () => {
     symlinkSync(at('b'), at('a'));
     symlinkSync(at('a'), at('b'));
-    expect(() => check({ dataDir: at('a/x') })).toThrow(/in a circle \(ELOOP\)/);
+    expect(() => check({ dataDir: at('a/x') })).toThrow(/form a loop \(ELOOP\)/);
     expect(() => check({ dataDir: at('config/ambit.yaml/x') })).toThrow(/not a folder \(ENOTDIR\)/);
   });
 
@@ -194,6 +194,6 @@ test('the key of credentials lies out of reach too', () => {
   const places = { configFile: at('config/ambit.yaml'), dataDir: at('data') };
   expect(() => assertOutOfReach({ ...places, config: config(at('config/key')) })).not.toThrow();
   expect(() => assertOutOfReach({ ...places, config: config(at('work/inner/key')) })).toThrow(
-    'name it with credentials.keyFile',
+    'set its new path with credentials.keyFile',
   );
 });

@@ -33,9 +33,13 @@ const load = (path = file) => loadConfig({ file: path });
 
 describe('S2: a configuration that another user can change is refused', () => {
   test.each<[string, () => string, RegExp]>([
-    ['a file that all may write', () => chmodded(file, 0o666), /others may write to .*ambit\.yaml \(mode 0666\)/],
-    ['a folder that all may write to', () => chmodded(join(base, 'a', 'b'), 0o777), /others may write to .*\/a\/b \(/],
-    ['a folder further up', () => chmodded(join(base, 'a'), 0o777), /others may write to .*\/a \(/],
+    ['a file that all may write', () => chmodded(file, 0o666), /other users can write to .*ambit\.yaml \(mode 0666\)/],
+    [
+      'a folder that all may write to',
+      () => chmodded(join(base, 'a', 'b'), 0o777),
+      /other users can write to .*\/a\/b \(/,
+    ],
+    ['a folder further up', () => chmodded(join(base, 'a'), 0o777), /other users can write to .*\/a \(/],
     [
       'a folder on the way of a link',
       () => {
@@ -43,7 +47,7 @@ describe('S2: a configuration that another user can change is refused', () => {
         symlinkSync(file, join(base, 'link'));
         return join(base, 'link');
       },
-      /others may write to .*\/a \(/,
+      /other users can write to .*\/a \(/,
     ],
     [
       'a folder that a link lies in',
@@ -53,7 +57,7 @@ describe('S2: a configuration that another user can change is refused', () => {
         chmodded(join(base, 'open'), 0o777);
         return join(base, 'open', 'link');
       },
-      /others may write to .*\/open \(/,
+      /other users can write to .*\/open \(/,
     ],
   ])('%s', async (_what, make, why) => {
     const path = make();
@@ -87,7 +91,7 @@ describe('S2: a configuration that another user can change is refused', () => {
   ])('%s', async (_what, make) => {
     make();
     await expect(load()).rejects.toMatchObject({
-      message: expect.stringMatching(/belongs to another user|others may write/),
+      message: expect.stringMatching(/belongs to another user|other users can write/),
     });
   });
 
@@ -109,7 +113,7 @@ describe('S2: a configuration that another user can change is refused', () => {
     ]) {
       expect(await ambitInProcess(['import', ...args, ...places])).toMatchObject({
         code: 1,
-        stderr: expect.stringContaining('others may write to'),
+        stderr: expect.stringContaining('other users can write to'),
       });
     }
     expect(existsSync(join(base, 'data'))).toBe(false);

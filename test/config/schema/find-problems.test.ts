@@ -4,7 +4,7 @@ import { listKnownKeys } from '../../../src/config/schema/json-schema.ts';
 import { loadText, problemsOf } from '../load/load-text.ts';
 import { contractExample } from './contract-example.ts';
 
-const wider = 'not built yet; starting without it would widen what a session may do';
+const wider = 'not supported yet; without it a session would be allowed to do more';
 const servers = 'version: 1\nservers: { notes: { command: x }, search: { command: y } }\n';
 const override = (name: string, value = 'v') =>
   `${servers}workspaces: { w: { path: /w, env: { notes: { ${name}: ${JSON.stringify(value)} } } } }\n`;
@@ -14,7 +14,9 @@ describe('P7: variables that a workspace sets for a server', () => {
     '%s is ours, and refused with its line',
     async (name) => {
       const [problem, ...others] = await problemsOf(override(name));
-      expect(problem).toContain(`ambit.yaml:3:46 workspaces.w.env.notes.${name}: this name tells a server`);
+      expect(problem).toContain(
+        `ambit.yaml:3:46 workspaces.w.env.notes.${name}: this variable describes the session of a server`,
+      );
       expect(others).toEqual([]);
     },
   );
@@ -28,13 +30,13 @@ describe('P7: variables that a workspace sets for a server', () => {
   test.each(['LD_PRELOAD', 'DYLD_INSERT_LIBRARIES', 'NODE_OPTIONS', 'PYTHONPATH', 'PATH', 'BASH_ENV', 'ld_preload'])(
     '%s decides what runs, and is refused',
     async (name) => {
-      expect((await problemsOf(override(name)))[0]).toContain('run something else than its command');
+      expect((await problemsOf(override(name)))[0]).toContain('run something other than its command');
     },
   );
 
   test('a line end in a value is refused, without the value', async () => {
     const [problem] = await problemsOf(override('FINE', 'secret\nLD_PRELOAD=x'));
-    expect(problem).toContain('holds a line end');
+    expect(problem).toContain('contains a line break');
     expect(problem).not.toContain('secret');
   });
 
@@ -61,7 +63,7 @@ test('W7: a pattern for paths that cannot be read is refused: it would close not
     `${servers}workspaces: { w: { path: /w, files: { hide: [${JSON.stringify(pattern)}] } } }\n`;
   for (const pattern of ['[secret', 'a{b,c', 'x\\', '{a,b}'.repeat(20), '\uff3bsecret']) {
     const [problem, ...others] = await problemsOf(files(pattern));
-    expect(problem).toContain('workspaces.w.files.hide[0]: this is no glob');
+    expect(problem).toContain('workspaces.w.files.hide[0]: this is not a valid glob');
     expect(others).toEqual([]);
   }
   expect((await loadText(files('secrets/**/{a,b}[0-9].json'))).warnings).toEqual([]);
@@ -84,16 +86,16 @@ servers: { x: { command: x } }
     'ambit.yaml:6:11 rules[1].when: matches() can hang; use re(text, pattern)',
     expect.stringMatching(/^ambit\.yaml:7:\d+ rules\[2\]\.when: ./),
     expect.stringMatching(/^ambit\.yaml:8:\d+ rules\[3\]\.when: the pattern "\(" is not valid: ./),
-    'ambit.yaml:9:33 rules[4].when: a condition is true or false; this is a string',
+    'ambit.yaml:9:33 rules[4].when: a condition must be true or false; this is a string',
   ]);
 });
 
 test.each([
   [
     'rules: [{ id: a, deny: "nots__*" }]',
-    'rules[0].deny: "nots__*" fits no tool of any server; did you mean "notes__…"?',
+    'rules[0].deny: "nots__*" matches no tool of any server; did you mean "notes__…"?',
   ],
-  ['rules: [{ id: a, deny: "delete_*" }]', 'rules[0].deny: "delete_*" fits no tool of any server'],
+  ['rules: [{ id: a, deny: "delete_*" }]', 'rules[0].deny: "delete_*" matches no tool of any server'],
 ])('%s looks like a bound and is none', async (rules, words) => {
   const { warnings } = await loadText(`version: 1\nservers: { notes: { command: x } }\n${rules}\n`);
   expect(warnings).toEqual([`ambit.yaml:3 ${words}`]);
@@ -101,9 +103,7 @@ test.each([
 
 test('a server’s own lists name its tools without the server', async () => {
   const { warnings } = await loadText('version: 1\nservers: { a: { command: x, tools: { deny: [a__x, x] } } }\n');
-  expect(warnings).toEqual([
-    'ambit.yaml:2 servers.a.tools.deny: here tools are named as the server does, without "a__"',
-  ]);
+  expect(warnings).toEqual(['ambit.yaml:2 servers.a.tools.deny: tool names here have no "a__" prefix']);
 });
 
 test.each(['"*"', '"*__delete_*"', '"session_*"', '"note?__x"', '"notes__x"'])('%s fits something', async (deny) => {
@@ -120,7 +120,7 @@ test.each(['Notes:Write', 'a b', ''])('%j is no permission', async (permission) 
 
 test('in the example of the contract, each key that is written and not built warns once', async () => {
   const { warnings } = await loadText(contractExample);
-  expect(warnings).toEqual(['.mcp.json: there is no such file; its servers are absent']);
+  expect(warnings).toEqual(['.mcp.json: there is no such file; its servers are not loaded']);
 });
 
 test('what is built does not warn', async () => {
@@ -155,7 +155,7 @@ describe('a start without these would widen something', () => {
     const tls = 'tls: { cert: a.pem, key: b.pem }';
     for (const listen of [`{ ${tls} }`, `{ ${tls}, host: 0.0.0.0, behindProxy: true }`]) {
       const [problem, ...others] = await problemsOf(`version: 1\nlisten: ${listen}\n`);
-      expect(problem).toContain('listen.tls: not built yet; starting without it would send in the clear');
+      expect(problem).toContain('listen.tls: not supported yet; without it data would be sent unencrypted');
       expect(others).toEqual([]);
     }
   });

@@ -5,7 +5,7 @@ const entry = (keys: string) => `{ audience: [a], jwksUri: "https://k.example/jw
 const written = (...entries: string[]) => `version: 1\nauth: { jwt: [${entries.join(', ')}] }\n`;
 
 test('issuers whose users would be named the same are refused, whatever else differs', async () => {
-  const clash = 'users of another issuer are named the same';
+  const clash = 'another issuer has the same prefix of user names';
   const [a, b] = ['issuer: "https://id.example/realms/a"', 'issuer: "https://ID.example:443/realms/b"'];
   expect((await problemsOf(written(entry(a), entry(b)))).join()).toContain(clash);
   const { warnings } = await loadText(written(entry(a), entry(`${b}, userPrefix: b`)));

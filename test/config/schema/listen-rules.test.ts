@@ -52,7 +52,7 @@ describe('listening', () => {
 
 test('a file that listens beyond loopback is refused with the way out, and taken when it says behindProxy', async () => {
   expect(await problemsOf('version: 1\nlisten:\n  host: 0.0.0.0\n')).toEqual([
-    'ambit.yaml:3:9 listen.host: this address is beyond loopback and TLS is not built yet; say behindProxy: true where a proxy in front does TLS',
+    'ambit.yaml:3:9 listen.host: this address is not loopback, and TLS is not supported yet; set behindProxy: true if a proxy in front terminates TLS',
   ]);
   expect(await problemsOf('version: 1\nlisten:\n  host: 0.0.0.0\n  behindProxy: false\n')).toHaveLength(1);
   const { config } = await loadText('version: 1\nlisten: { host: 0.0.0.0, behindProxy: true }\n');

@@ -14,8 +14,8 @@ test('what a server does not say of its login can be said', async () => {
 });
 
 test.each([
-  [{ command: 'x', oauth: {} }, /goes with url/],
-  [{ url: 'https://a.example', oauth: { clientSecretFile: 'x' } }, /goes with clientId/],
+  [{ command: 'x', oauth: {} }, /only for servers with a url/],
+  [{ url: 'https://a.example', oauth: { clientSecretFile: 'x' } }, /needs clientId/],
   [{ url: 'https://a.example', oauth: { clientId: 'x' } }, /clientId needs issuer/],
   [{ url: 'https://a.example', oauth: { issuer: 'http://sso.corp' } }, /https:/],
   [{ url: 'https://a.example', oauth: { scopes: ['a b'] } }, /without spaces/],

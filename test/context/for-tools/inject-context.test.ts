@@ -133,7 +133,7 @@ describe('P3: names the operator has set', () => {
       (name) => {
         const servers = { fine: { command: 'a' }, notes: { command: 'b', env: { [name]: 'secret' } } };
         const words = refusal(() => injectSessionContext(servers, context, { source }));
-        expect(words).toContain(`CONFIG_INVALID: The server "notes" may not be given ${name}`);
+        expect(words).toContain(`CONFIG_INVALID: The server "notes" cannot be started with the variable ${name}`);
         expect(words).not.toContain('secret');
       },
     );
@@ -174,7 +174,7 @@ describe('P7: variables of a workspace', () => {
     (name) => {
       const overrides = { x: { [name]: 'direct' } };
       expect(refusal(() => injectSessionContext(servers, context, { overrides }))).toContain(
-        `"x" may not be given ${name}`,
+        `"x" cannot be started with the variable ${name}`,
       );
     },
   );

@@ -77,7 +77,7 @@ const whoRefuses = [
 
 describe.each(whoRefuses)('%s', (_who, refused) => {
   test.each(dangerous)('S4: may not set %s, in either case of letters', (name) => {
-    for (const spelled of [name, name.toLowerCase()]) expect(refused(spelled, 'x')).toMatch(/run something else/);
+    for (const spelled of [name, name.toLowerCase()]) expect(refused(spelled, 'x')).toMatch(/run something other/);
   });
 
   test.each(harmless)('may set %s', (name) => {
@@ -85,13 +85,13 @@ describe.each(whoRefuses)('%s', (_who, refused) => {
   });
 
   test.each(['a\nb', 'a\rb', 'a\0b'])('may not set the value %j', (value) => {
-    expect(refused('TOKEN', value)).toMatch(/line end or a NUL/);
+    expect(refused('TOKEN', value)).toMatch(/line break or a NUL/);
   });
 });
 
 test.each(operatorsOnly)('S3: a file of somebody else may not set %s; a workspace may', (name) => {
   for (const spelled of [name, name.toLowerCase()])
-    expect(whyVariableRefused(spelled, 'x')).toMatch(/run something else/);
+    expect(whyVariableRefused(spelled, 'x')).toMatch(/run something other/);
   expect(whyOverrideRefused(name, 'x', ['AMBIT'])).toBeUndefined();
 });
 

@@ -297,7 +297,7 @@ it('without any folder that can be trusted a gateway is not listed, and says why
   const { folder: used, problems } = await register('one', places(at('missing')));
   expect([used, problems]).toEqual([
     undefined,
-    [expect.stringContaining('missing'), expect.stringContaining(`others may write to ${at('home')}`)],
+    [expect.stringContaining('missing'), expect.stringContaining(`other users can write to ${at('home')}`)],
   ]);
   const homeless = { env: { XDG_RUNTIME_DIR: 'x' }, home: at('nobody') };
   expect(await register('two', homeless)).toMatchObject({ folder: undefined, problems: [expect.any(String)] });

@@ -73,7 +73,7 @@ test('S2: a control socket where others could put another is neither made nor as
   const path = join(folder, 'control.sock');
   for (const exposed of [above, folder]) {
     chmodSync(exposed, 0o777);
-    expect(() => openSocketHandle(path)).toThrow(/somebody else/);
+    expect(() => openSocketHandle(path)).toThrow(/another user/);
     await expect(listenControl(noGateway, path)).rejects.toMatchObject({ code: 'CONFIG_INVALID' });
     chmodSync(exposed, 0o700);
   }

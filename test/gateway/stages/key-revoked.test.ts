@@ -129,7 +129,7 @@ describe('a key that does not verify', () => {
     for (const wrong of [key, `${key}x`, 'nonsense']) {
       expect(await findSession(lenient, wrong)).toMatchObject({ userId: 'anonymous', trustLevel: 'sandboxed' });
     }
-    const warned = data.warnings().filter((event) => event.includes('served as anonymous'));
+    const warned = data.warnings().filter((event) => event.includes('treated as anonymous'));
     expect(warned).toHaveLength(1);
     expect(JSON.stringify(data.warnings())).not.toContain(key.slice(-20));
   });

@@ -20,7 +20,7 @@ test('S7: requests that are no calls of tools have a pace of their own, and a fl
   }
   const seconds = (performance.now() - began) / 1000;
   expect(refused[0]).toMatchObject({
-    error: { message: expect.stringMatching(/^QUOTA_EXCEEDED: .* requests a minute/) },
+    error: { message: expect.stringMatching(/^QUOTA_EXCEEDED: .* requests per minute/) },
   });
   expect(refused[0]?.error).toMatchObject({ data: { code: 'QUOTA_EXCEEDED', retryAfterMs: expect.any(Number) } });
   expect(sent - refused.length).toBeGreaterThanOrEqual(6000);

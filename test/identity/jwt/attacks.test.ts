@@ -12,7 +12,7 @@ import {
   verifying,
 } from './key-server.ts';
 
-const refused = { code: 'UNAUTHENTICATED', message: 'The request carries no credential that verifies.' };
+const refused = { code: 'UNAUTHENTICATED', message: 'The request has no valid credential.' };
 const now = () => Math.floor(Date.now() / 1000);
 
 function forged(header: object, claims: object, signature = ''): string {

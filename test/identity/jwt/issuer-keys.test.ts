@@ -63,7 +63,7 @@ test('a redirect is not followed', async () => {
   const { verify, reasons } = verifying([described(server)]);
   await expect(verify(await tokenOf(server))).rejects.toMatchObject(unavailable);
   expect(other.state.asked).toBe(0);
-  expect(reasons).toEqual(['the keys of its issuer cannot be had: status 302']);
+  expect(reasons).toEqual(['the keys of its issuer are not available: status 302']);
 });
 
 test.each(['{"keys":', '[]', '{"keys":7}', `{"keys":[],"x":"${'x'.repeat(2 * 1024 * 1024)}"}`])(

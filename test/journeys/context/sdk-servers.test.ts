@@ -106,7 +106,7 @@ describe.each(cells)('%s, for a client of the %s era', (server, era) => {
   });
 
   test('P12: a request that reaches it again, or with other arguments, is refused with the reason', async () => {
-    expect(await client.call('whoami', { tag: 'twice' })).toMatch(/^CONTEXT_REFUSED: The token has been used before/);
+    expect(await client.call('whoami', { tag: 'twice' })).toMatch(/^CONTEXT_REFUSED: The token has already been used/);
     expect(await client.call('whoami', { tag: 'changed' })).toMatch(
       /^CONTEXT_REFUSED: The token is for other arguments/,
     );

@@ -52,11 +52,11 @@ test('a transport session opened without a credential is not raised by a token',
 });
 
 // Where nobody can become somebody else, what is left to see is that our own account is served.
-const [account, expected] = canChange ? [ordinary, '401 another account'] : [own, '200'];
+const [account, expected] = canChange ? [ordinary, '401 another user account'] : [own, '200'];
 test(`S2: without a credential only the account of the gateway is served: ${account.uid} gets ${expected}`, async () => {
   const script = `const [url, headers, body] = JSON.parse(process.argv[1]);
     const answer = await fetch(url, { method: 'POST', headers, body });
-    console.log([answer.status, .../another account/.exec(await answer.text()) ?? []].join(' '));`;
+    console.log([answer.status, .../another user account/.exec(await answer.text()) ?? []].join(' '));`;
   const args = ['--input-type=module', '-e', script, JSON.stringify([attacked.web, json, initialize])];
   const { stdout } = await promisify(execFile)(process.execPath, args, { ...account, cwd: '/' });
   expect(stdout.trim()).toBe(expected);

@@ -71,12 +71,12 @@ const cases: Record<string, [Server | undefined, 'http' | 'https', RegExp]> = {
   ],
   'needs-https': [createHttps(issuedBy(authority), speakMcp), 'http', /\(ECONNRESET\)\. .*write https:\/\/ instead/],
   'needs-http': [createHttp(speakMcp), 'https', /it does not speak TLS \(EPROTO\)\. .*write http:\/\/ instead/],
-  'no-http': [createTcp((socket) => socket.end('SSH-2.0-x\r\n')), 'http', /no HTTP \(HPE_INVALID_CONSTANT\)/],
+  'no-http': [createTcp((socket) => socket.end('SSH-2.0-x\r\n')), 'http', /is not HTTP \(HPE_INVALID_CONSTANT\)/],
   hangs: [createTcp((socket) => void socket.destroy()), 'http', /closed the connection without an answer \(ECONNRESET/],
   refused: [undefined, 'http', /nothing listens at its address \(ECONNREFUSED\)/],
-  page: [answering(200), 'http', /HTTP 200 and nothing that is MCP: it sent a web page\./],
+  page: [answering(200), 'http', /HTTP 200 instead of an MCP message: it sent a web page\./],
   'no-path': [answering(404), 'http', /HTTP 404 .*there is nothing at its path\. .*\/mcp/],
-  'no-post': [answering(405), 'http', /HTTP 405 .*it takes no POST at its path\. .*HTTP\+SSE/],
+  'no-post': [answering(405), 'http', /HTTP 405 .*it does not accept POST at this path\. .*HTTP\+SSE/],
   forbids: [answering(403), 'http', /HTTP 403 .*it does not allow the request/],
   moved: [answering(308, { location: 'http://127.0.0.1/' }), 'http', /HTTP 308 .*it redirects to another address/],
   fails: [answering(502), 'http', /HTTP 502 .*failed/],
@@ -120,7 +120,7 @@ afterAll(async () => {
 
 test.each([
   ...Object.entries(cases),
-  ['unknown', [undefined, 'http', /its host name is not known \(ENOTFOUND\)/]] as const,
+  ['unknown', [undefined, 'http', /its host name cannot be resolved \(ENOTFOUND\)/]] as const,
 ])('the reason why a server over HTTP is not reached: %s', async (name, [, , told]) => {
   const answer = await callModern(ambit.mcp(name), token, 'mark');
   const text = answer.messages.at(-1)?.result?.content?.[0]?.text ?? '';
@@ -156,6 +156,6 @@ test('ambit server check says the same, with the address', async () => {
     stderr: [],
   });
   expect(stderr).toMatch(/HTTP 404 .*there is nothing at its path\./);
-  expect(stderr).toContain(`Its address: 127.0.0.1:${ports.get('no-path')}\n`);
+  expect(stderr).toContain(`Address: 127.0.0.1:${ports.get('no-path')}\n`);
   expect(stderr).not.toContain('planted-secret');
 });

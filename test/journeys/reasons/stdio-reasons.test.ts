@@ -55,8 +55,8 @@ const failing: Record<string, [server: Record<string, unknown>, told: string, lo
   ],
   'no-runner': [
     { command: 'uvx', args: ['mcp-server-time'], env: { PATH: folder } },
-    'The package "mcp-server-time" could not be fetched: "uv" is not on the PATH of Ambit. Install uv, which brings uvx.',
-    'is not on the PATH of Ambit',
+    'The package "mcp-server-time" could not be downloaded: "uv" was not found on the PATH. Install uv, which includes uvx.',
+    'was not found on the PATH',
   ],
   'no-file': [{ command: join(folder, 'nothing') }, 'The command "nothing" does not exist. Correct', 'nothing ENOENT'],
   'not-executable': [

@@ -129,7 +129,7 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
   test('an image without Node reaches no host, and one without the program starts no server; both errors say so', async () => {
     const [hosts, program] = [await use('without'), await use('program')];
     const said = await hosts.client.call('reach', { place });
-    expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*the way to them needs "node".*\n?.*an image that has Node/s);
+    expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*that needs "node".*\n?.*an image with Node/s);
     expect(await program.client.call('reach', { place })).toMatch(
       /^SANDBOX_UNAVAILABLE: .*does not have the program "node"/,
     );

@@ -160,7 +160,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
     for (const server of ['open', 'fresh']) {
       const { id, client } = await use(server);
       const said = await client.call('reach', { place });
-      expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*"bwrap" is not on the PATH.*Install bubblewrap/s);
+      expect(said).toMatch(/^SANDBOX_UNAVAILABLE: .*"bwrap" was not found on the PATH.*Install bubblewrap/s);
       const events = () => journal().flatMap((entry) => (entry['sessionId'] === id ? [entry['event']] : []));
       await until(
         () => events().includes('start-failed'),
@@ -173,7 +173,7 @@ describe.skipIf(!hasBwrap())('a sandboxed server', () => {
   });
 
   test.each([
-    ['image', /"docker" starts its server outside of the sandbox.*sandbox: \{ image: … \}/],
+    ['image', /"docker" would start the server outside of the sandbox.*sandbox: \{ image: … \}/],
     ['repository', /"github:somebody\/something" is not the name of a package.*npx -y some-package@1\.2\.3/],
   ])('that cannot be pinned is refused, and the error says what to write instead: %s', async (server, reason) => {
     const { client } = await use(server);

@@ -128,7 +128,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
     const { client } = await use('greedy', boxedInGarden);
     const other = await use('recorder', boxedInGarden);
     expect(await client.call('eat')).toMatch(
-      /^UPSTREAM_FAILED: The server "greedy" was ended: (?:it used \d+ MiB of memory|it wanted more memory).* sandbox\.memoryMb is 150/,
+      /^UPSTREAM_FAILED: The server "greedy" was ended: (?:it used \d+ MiB of memory|it needed more memory).* sandbox\.memoryMb is 150/,
     );
     expect(await other.client.call('environment')).toContain(other.id);
   });

@@ -8,7 +8,12 @@ const signal = new AbortController().signal;
 const guardedFetch = createGuardedFetch({ addressesOf: async () => ['127.0.0.1'], assertForBrowser() {} });
 
 test.each([
-  ['another protocol', 'HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes', /no answer/, /broke off/],
+  [
+    'another protocol',
+    'HTTP/1.1 101 X\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nbytes',
+    /no answer/,
+    /connection was lost/,
+  ],
   ['a status that is none', 'HTTP/1.1 000 X\r\n\r\n', /status 0/, /500/],
   ['a status above all', 'HTTP/1.1 999 X\r\n\r\n', /status 999/, /200 to 599/],
   ['a control character in a header', 'HTTP/1.1 200 X\r\nLocation: \u0001\r\n\r\n', /HPE_/, /Parse Error/],

@@ -35,7 +35,7 @@ describe('globs over paths', () => {
     ['{a,b', '"{" has no "}"'],
     ['a}', '"}" has no "{"'],
     ['[a', '"[" has no "]"'],
-    ['[z-a]', 'no range'],
+    ['[z-a]', 'not a valid range'],
     ['a\\', 'ends with a backslash'],
     ['{a,b}'.repeat(20), 'more than 256'],
     [`${'{a,'.repeat(40)}x${'}'.repeat(40)}`, 'nested too deeply'],

@@ -57,12 +57,12 @@ test('S9: after a full disk the journal records how many entries it lost, and no
   expect(statSync(file).size % page).toBe(0);
   record(50);
   await flushed();
-  expect(warnings).toEqual(['the journal cannot be written']);
+  expect(warnings).toEqual(['journal cannot be written']);
   rmSync(join(disk, 'filler'));
   record(5);
   await flushed();
   await journal.close();
-  expect(warnings).toEqual(['the journal cannot be written', 'the journal is written again']);
+  expect(warnings).toEqual(['journal cannot be written', 'journal writable again']);
   const lines = readEntries(file);
   const kept = lines.filter(({ kind }) => kind === 'session').map(({ number }) => number as number);
   const said = lines.filter(({ event }) => event === 'entries-lost');

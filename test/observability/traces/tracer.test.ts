@@ -200,7 +200,7 @@ describe.concurrent('spans', () => {
       Array.from({ length: many }, (_, n) => readToolText(callModern(url, token, 'echo', `{"n":${n}}`))),
     );
     expect(answers).toHaveLength(many);
-    const warned = () => dead.lines.filter(({ line }) => line.startsWith('a collector did not take spans'));
+    const warned = () => dead.lines.filter(({ line }) => line.startsWith('collector did not accept spans'));
     while (warned().length === 0) await readToolText(callModern(url, token, 'echo', '{}'));
     expect(warned()).toHaveLength(1);
     await dead.closed();

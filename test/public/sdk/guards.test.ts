@@ -61,7 +61,7 @@ describe('the environment', () => {
     expect(shared).toMatchObject({
       status: 'absent',
       code: 'NO_CONTEXT',
-      reason: expect.stringMatching(/no one session/),
+      reason: expect.stringMatching(/not belong to a single session/),
     });
   });
 

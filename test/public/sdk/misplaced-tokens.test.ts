@@ -65,8 +65,8 @@ describe('a valid token in the wrong place', () => {
     const claims = createClaims();
     const meta = createMeta(await signer.sign(claims), claims);
     expect(await readMeta(meta)).toMatchObject({ status: 'verified' });
-    expectRefused(await readMeta(meta), 'TOKEN_REPLAYED', /used before/);
-    expectRefused(await readMeta(structuredClone(meta)), 'TOKEN_REPLAYED', /used before/);
+    expectRefused(await readMeta(meta), 'TOKEN_REPLAYED', /already been used/);
+    expectRefused(await readMeta(structuredClone(meta)), 'TOKEN_REPLAYED', /already been used/);
     const sameIdAgain = { ...createClaims(), jti: claims.jti };
     expectRefused(await readSigned(sameIdAgain), 'TOKEN_REPLAYED', /one call/);
   });
@@ -79,8 +79,8 @@ describe('a valid token in the wrong place', () => {
       readContext({ signal, requestId, _meta }, { env: startEnvironment, name: 'delete_note' });
     expect(await look(1)).toMatchObject({ status: 'verified' });
     expect(await look(1)).toMatchObject({ status: 'verified' });
-    expectRefused(await look(2), 'TOKEN_REPLAYED', /used before/);
-    expectRefused(await look('1'), 'TOKEN_REPLAYED', /used before/);
+    expectRefused(await look(2), 'TOKEN_REPLAYED', /already been used/);
+    expectRefused(await look('1'), 'TOKEN_REPLAYED', /already been used/);
   });
 
   test('of two concurrent uses, one is accepted', async () => {
@@ -134,7 +134,7 @@ describe('time', () => {
     const senseless = { remember: () => true as never };
     for (const replays of [createReplayMemory(0), failing, senseless]) {
       const context = await readSigned(createClaims(), {}, { replays });
-      expectRefused(context, 'REPLAYS_UNKNOWN', /try again/);
+      expectRefused(context, 'REPLAYS_UNKNOWN', /Try again/);
       expect(context.reason).not.toContain('secret');
     }
   });

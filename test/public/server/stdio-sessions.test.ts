@@ -65,7 +65,7 @@ describe.each(['v1', 'v2'] as const)('SDK %s, alone on stdio', (sdk) => {
     expect((await state('set', 'a', { n: 1 }, { expectedVersion: 0 })).value).toBe(1);
     expect((await state('get', 'a')).value).toEqual({ value: { n: 1 }, version: 1, expiresAt: null });
     const late = await state('set', 'a', 2, { expectedVersion: 7 });
-    expect(late.text).toMatch(/^STATE_CONFLICT: the entry "a" was written meanwhile; it has version 1 now\./);
+    expect(late.text).toMatch(/^STATE_CONFLICT: the entry "a" was changed in the meantime; its version is now 1\./);
     expect(late.error).toMatchObject({ code: 'STATE_CONFLICT' });
     expect((await state('set', 'b', 'x'.repeat(70_000))).error).toMatchObject({ code: 'STATE_FULL' });
     expect((await state('set', 'k'.repeat(300), 1)).error).toMatchObject({ code: 'REQUEST_INVALID' });
@@ -102,11 +102,11 @@ test('L2: the environment names the caller and the session', async () => {
 });
 
 test.each([
-  [{ AMBIT_SESSION_ID: '../../etc' }, /AMBIT_SESSION_ID must be 8 to 64/],
-  [{ AMBIT_SESSION_ID: 'short' }, /AMBIT_SESSION_ID must be 8 to 64/],
+  [{ AMBIT_SESSION_ID: '../../etc' }, /AMBIT_SESSION_ID must have 8 to 64/],
+  [{ AMBIT_SESSION_ID: 'short' }, /AMBIT_SESSION_ID must have 8 to 64/],
   [{ AMBIT_SESSION_TTL_SECONDS: '-1' }, /AMBIT_SESSION_TTL_SECONDS must be a whole number/],
-  [{ AMBIT_SESSION_TTL_SECONDS: '90000' }, /would never count/],
-  [{ AMBIT_SESSION_INCLUDE_META: 'perhaps' }, /is true or false/],
+  [{ AMBIT_SESSION_TTL_SECONDS: '90000' }, /has no effect/],
+  [{ AMBIT_SESSION_INCLUDE_META: 'perhaps' }, /must be true or false/],
 ])('L2: what the environment cannot mean is refused at the start: %o', (env, reason) => {
   expect(() => createServerSessions({ context: { env } })).toThrow(reason);
 });
@@ -209,7 +209,7 @@ test('L4: each call refreshes the session; an idle one is refused once, and the 
   pass(61);
   const refused = await caller.call('items');
   expect(refused.error).toMatchObject({ code: 'SESSION_EXPIRED' });
-  expect(refused.text).toMatch(/Call again: a new session begins/);
+  expect(refused.text).toMatch(/Call again to start a new session/);
   expect((await caller.call('items')).value).toEqual([]);
   await caller.close();
   await store.close();

@@ -150,7 +150,7 @@ describe('without a sandbox that works', () => {
   test('nothing starts when there is no bwrap, and the package is named', async () => {
     expect(await fake(undefined)).toMatchObject({
       code: 'SANDBOX_UNAVAILABLE',
-      message: expect.stringContaining('"bwrap" is not on the PATH'),
+      message: expect.stringContaining('"bwrap" was not found on the PATH'),
       hint: expect.stringMatching(/bubblewrap/),
     });
   });
@@ -206,7 +206,7 @@ describe('without a sandbox that works', () => {
     });
     const refused = (name: string) => ({
       code: 'SANDBOX_UNAVAILABLE',
-      message: expect.stringMatching(new RegExp(`this does not hold inside: .*\\b${name}\\.$`)),
+      message: expect.stringMatching(new RegExp(`these protections are missing inside: .*\\b${name}\\.$`)),
     });
     expect(Object.fromEntries(await Promise.all(missed))).toEqual(
       Object.fromEntries(Object.keys(lacks).map((name) => [name, refused(name)])),
@@ -216,6 +216,8 @@ describe('without a sandbox that works', () => {
   test('a confined process is not started by the plain runner, nor any other by this one', async () => {
     harness = await createSandboxHarness();
     const { confinement: _, ...unconfined } = harness.launch([]);
-    await expect(harness.runner.start(unconfined)).rejects.toThrow('Nothing says what this process may do');
+    await expect(harness.runner.start(unconfined)).rejects.toThrow(
+      'The rules for the sandbox of this process are missing',
+    );
   });
 });

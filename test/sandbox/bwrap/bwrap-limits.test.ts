@@ -57,8 +57,8 @@ print(*said)
     const { reason } = await running.exited;
     expect(reason).toMatch(
       (await byKernel())
-        ? /^it wanted more memory than it was given, and sandbox\.memoryMb is 200$/
-        : /^it used \d+ MiB of memory, and sandbox\.memoryMb is 200$/,
+        ? /^it needed more memory than allowed; sandbox\.memoryMb is 200$/
+        : /^it used \d+ MiB of memory; sandbox\.memoryMb is 200$/,
     );
     expect(processesIn(harness.folder)).not.toEqual([]);
     await neighbour.running.end();
@@ -77,7 +77,7 @@ print(*said)
     const { running } = await harness.started(['processes'], { pids: 30 });
     const { limits } = await harness.runner.probe();
     if (limits.pids === 'watchdog') {
-      expect((await running.exited).reason).toMatch(/^it had \d+ processes and threads, and sandbox\.pids is 30$/);
+      expect((await running.exited).reason).toMatch(/^it had \d+ processes and threads; sandbox\.pids is 30$/);
     } else {
       // The first process inside counts as well, and so do the threads of the server: there are fewer processes.
       await until(
@@ -100,7 +100,7 @@ print(*said)
     // Most programs know nothing of such a limit, and are ended for it.
     const launch = harness.launch(['if=/dev/zero', 'of=large', 'bs=1M', 'count=9'], { fileMb: 2 });
     const { exited } = await harness.runner.start({ ...launch, command: '/bin/dd' });
-    expect((await exited).reason).toBe('it wrote a larger file than it may, and sandbox.fileMb is 2');
+    expect((await exited).reason).toBe('it wrote a file larger than allowed; sandbox.fileMb is 2');
     expect(large()).toBe(2 << 20);
     await harness.nothingLeft();
   });
@@ -116,7 +116,7 @@ print(*said)
     // Nothing is expected of it before that: a slow machine may not have started its program by then.
     const running = await harness.runner.start(harness.launch([does, 'nothing'], { wallSeconds: 0.1 }));
     running.stdout.resume();
-    expect((await running.exited).reason).toBe('it ran as long as it may, and sandbox.wallSeconds is 0.1');
+    expect((await running.exited).reason).toBe('it reached its maximum running time; sandbox.wallSeconds is 0.1');
     await harness.nothingLeft();
   });
 

@@ -132,7 +132,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox does while another 
     for (let run = 0; run < counts(2, 100); run++) {
       const { said } = await start().catch(({ code }) => ({ said: code }));
       // It is ended where the look that follows the start finds the folder swapped again.
-      expect(said).toMatch(/^(of the operator|SANDBOX_UNAVAILABLE|".+", which it may only read, was replaced; .*)$/);
+      expect(said).toMatch(/^(of the operator|SANDBOX_UNAVAILABLE|".+", which is read-only for it, was replaced; .*)$/);
       await once(hostile.stdout, 'data');
     }
     expect(readdirSync(join(folder, 'outside'))).toEqual([]);

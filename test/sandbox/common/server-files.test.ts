@@ -108,15 +108,15 @@ test('a link with a protected name is not followed, so that nothing outside the 
   expect([...kept, ...readOnly].filter(({ target }) => target.startsWith(at('ws-2')))).toEqual([]);
   mounts.release();
   const guarded: Mount = { ...home, guard: { git: 'read' } };
-  await expect(pinMounts({ ...rest, home: guarded }, { mounts: [], links: [] }, folder)).rejects.toThrow('is a link');
+  await expect(pinMounts({ ...rest, home: guarded }, { mounts: [], links: [] }, folder)).rejects.toThrow(
+    'is a symbolic link',
+  );
 });
 
 test('a missing program is not started, and a relative entry of PATH is skipped', () => {
-  expect(() => visiblePaths('no-such-program')).toThrow('There is no program "no-such-program"');
-  expect(() => visiblePaths('./relative')).toThrow('There is no program');
-  expect(() => serverFiles({ command: 'sh', args: [], searchPath: 'bin:.', hidden: [] })).toThrow(
-    'There is no program',
-  );
+  expect(() => visiblePaths('no-such-program')).toThrow('The program "no-such-program" was not found');
+  expect(() => visiblePaths('./relative')).toThrow('was not found');
+  expect(() => serverFiles({ command: 'sh', args: [], searchPath: 'bin:.', hidden: [] })).toThrow('was not found');
 });
 
 test('a path that was replaced since the check is not mounted, nor a folder of the kernel', async () => {
@@ -129,7 +129,7 @@ test('a path that was replaced since the check is not mounted, nor a folder of t
   mkdirSync(at('real'));
   symlinkSync(at('real'), at('way'));
   mkdirSync(at('real/ws'));
-  await expect(pinMounts({ ...rest, home: toMount(at('way/ws')) }, none, folder)).rejects.toThrow('leads elsewhere');
+  await expect(pinMounts({ ...rest, home: toMount(at('way/ws')) }, none, folder)).rejects.toThrow('changed its target');
   for (const path of ['/proc', '/sys', '/dev/shm', '/proc/self']) {
     await expect(
       pinMounts({ ...rest, home: toMount(at('outside')), readable: [toMount(path)] }, none, folder),

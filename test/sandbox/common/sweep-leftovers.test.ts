@@ -76,7 +76,7 @@ describe('createTmpRoot', () => {
     const elsewhere = join(base, 'elsewhere');
     mkdirSync(elsewhere);
     symlinkSync(elsewhere, tmpParent);
-    await expect(createTmpRoot(tmpParent)).rejects.toThrow(/must be a folder of the user/);
+    await expect(createTmpRoot(tmpParent)).rejects.toThrow(/must belong to the user/);
     expect(readdirSync(elsewhere)).toEqual([]);
   });
 });

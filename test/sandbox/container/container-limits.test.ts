@@ -52,7 +52,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     expect((await runner.probe()).limits).toMatchObject({ memoryMb: 'watchdog', pids: 'watchdog', cpus: 'none' });
     const running = await runner.start(harness.launch([does, 'memory'], { memoryMb: 150 }));
     running.stdout.resume();
-    expect((await running.exited).reason).toMatch(/^it used \d+ MiB of memory, and sandbox\.memoryMb is 150$/);
+    expect((await running.exited).reason).toMatch(/^it used \d+ MiB of memory; sandbox\.memoryMb is 150$/);
     await harness.allGone(10_000);
   });
 
@@ -82,7 +82,7 @@ describe.skipIf(!hasPodman())('a container that takes all it can get', () => {
     const between = parentOf(first);
     expect(nameOf(between)).toBe('conmon');
     process.kill(between, 'SIGKILL');
-    expect((await running.exited).reason).toBe('what kept its container was killed');
+    expect((await running.exited).reason).toBe('the supervisor of its container was killed');
     await harness.allGone(10_000);
   });
 });

@@ -73,7 +73,7 @@ test.each(['podman', 'docker'] as const)('%s gets flags against its own addition
 test.each(['/a,ro=false', '/a"b', '/a\nb'])(
   'a path that an engine would read as more than a path is refused: %j',
   (path) => {
-    expect(() => createArguments(engine('podman'), wanted(path))).toThrow('cannot be shown a path');
+    expect(() => createArguments(engine('podman'), wanted(path))).toThrow('cannot be mounted in a container');
   },
 );
 
@@ -88,7 +88,7 @@ test('a volume is mounted by its name, and only one with a name of ours', () => 
 test('variables go one to a line, and what a line cannot hold is refused', () => {
   expect(formatEnvironment({ A: 'b=c #d', E: '' })).toBe('A=b=c #d\nE=\n');
   for (const env of [{ A: 'b\nSECRET=x' }, { '#A': 'b' }, { 'A\nB': 'c' }, { '': 'x' }]) {
-    expect(() => formatEnvironment(env as Record<string, string>)).toThrow('cannot be given to a container');
+    expect(() => formatEnvironment(env as Record<string, string>)).toThrow('cannot be passed to a container');
   }
 });
 

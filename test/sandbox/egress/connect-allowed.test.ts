@@ -130,7 +130,7 @@ describe('a connection to a host', () => {
     expect(await find(['10.0.0.7:443'])('10.0.0.7:443')).toEqual({ addresses: ['10.0.0.7'] });
     expect(await find(['[fd00::7]:443'])('[FD00:0::7]:443')).toEqual({ addresses: ['fd00::7'] });
     expect(await find(['db.example:443'], inside)('db.example:443')).toEqual({
-      refused: 'leads to 10.0.0.7:443, which is not a public address and is not listed itself',
+      refused: 'resolves to 10.0.0.7:443, which is not a public address and is not listed itself',
     });
     expect(await find(['db.example:443', '10.0.0.7:80'], inside)('db.example:443')).toHaveProperty('refused');
     expect(await find(['db.example:443', '10.0.0.7:443'], inside)('db.example:443')).toEqual({

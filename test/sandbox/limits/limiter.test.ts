@@ -108,7 +108,7 @@ test('explains an exit that a limit has caused', () => {
   expect(left(0, none)).toBeUndefined();
   expect(left(1, none)).toBeUndefined();
   expect(left(137, none)).toBeUndefined();
-  expect(left(137)).toMatch(/most likely .* sandbox\.memoryMb is 200$/);
+  expect(left(137)).toMatch(/probably .* sandbox\.memoryMb is 200$/);
   expect(left(1, { memory: 1, pids: 0 })).toMatch(/sandbox\.memoryMb is 200$/);
   expect(left(153, none)).toMatch(/sandbox\.fileMb is 3$/);
   expect(left(134, { memory: 0, pids: 9 })).toMatch(/sandbox\.pids is 30$/);

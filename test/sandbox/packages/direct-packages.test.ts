@@ -112,7 +112,7 @@ describe('packages of direct sessions', () => {
       const release = registry.holdTarballs();
       onTestFinished(release);
       await expect(packages({}, 0.4).ready(startOf(['slow']))).rejects.toMatchObject({
-        message: 'The package "slow" could not be fetched: it was not installed within 0.4 s.',
+        message: 'The package "slow" could not be downloaded: the installation took longer than 0.4 s.',
       });
       expect(taggedProcesses(harness.root)).toEqual([]);
       release();

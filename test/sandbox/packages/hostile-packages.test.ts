@@ -165,7 +165,7 @@ describe.skipIf(!hasBwrap())('a hostile package', () => {
     for (const failure of [byBytes, byFiles]) {
       expect(failure).toMatchObject({
         code: 'UPSTREAM_FAILED',
-        message: expect.stringMatching(/could not be fetched: it has more than 8 MiB or 2000 files\./),
+        message: expect.stringMatching(/could not be downloaded: it contains more than 8 MiB or 2000 files\./),
         hint: expect.stringContaining('install it yourself'),
       });
     }

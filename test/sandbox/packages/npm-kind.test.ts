@@ -50,14 +50,14 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   ],
   ['another port', { 'node_modules/a': { ...good, resolved: 'https://registry.example:8443/a.tgz' } }, /"a"/],
   ['a password', { 'node_modules/a': { ...good, resolved: 'https://u:secret@cdn.example/a' } }, /^(?!.*secret).*"a"/],
-  ['no hash', { 'node_modules/a': { ...good, integrity: undefined } }, /"a", of which the registry gives no hash/],
+  ['no hash', { 'node_modules/a': { ...good, integrity: undefined } }, /"a", for which the registry has no hash/],
   ['a weak hash', { 'node_modules/a': { ...good, integrity: 'md5-abc=' } }, /no hash/],
   [
     'a version that is a path',
     { 'node_modules/a': { integrity: good.integrity, version: 'file:/home' } },
-    /"a" of no version/,
+    /"a", whose version is not/,
   ],
-  ['a bundle of nobody', { 'node_modules/a': { version: '1.0.0', inBundle: true } }, /"a", of which/],
+  ['a bundle of nobody', { 'node_modules/a': { version: '1.0.0', inBundle: true } }, /"a", for which/],
   [
     'a link in a bundle',
     { 'node_modules/a': good, 'node_modules/a/node_modules/b': { inBundle: true, link: true } },
@@ -71,7 +71,7 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   [
     'a dependency',
     { 'node_modules/a': { ...good, dependencies: { loot: 'file:~/' } } },
-    /"loot", which "a" asks for as "file:~\/"/,
+    /"loot", which "a" requires as "file:~\/"/,
   ],
   ['a guess', { 'node_modules/a': { ...good, optionalDependencies: { loot: 'git+file:///x' } } }, /"loot"/],
   ['a peer', { 'node_modules/a': { ...good, peerDependencies: { loot: 'link:/x' } } }, /"loot"/],

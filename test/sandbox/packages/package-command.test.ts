@@ -92,25 +92,25 @@ describe('a command that cannot be pinned is refused with the correct spelling',
       '-w',
     ].map((flag): [string, RegExp] => [`npx ${flag} some-server`, /the flag "-.*cannot be used here/]),
     ['npx -p a -p b bin', /the flag "-p"/],
-    ['npx -p a', /no package is named|not the name of a program/],
+    ['npx -p a', /the package after .* is missing|not the name of a program/],
     ['npx -p a ../bin', /not the name of a program/],
-    ['npx -y', /no package is named/],
+    ['npx -y', /the package after .* is missing/],
     ['npx --package', /the flag "--package"/],
     ['uvx --with evil a', /the flag "--with"/],
     ['uvx --index-url http://evil a', /the flag "--index-url"/],
-    ['uvx --python /tmp/python a', /takes a version/],
+    ['uvx --python /tmp/python a', /needs a version/],
     ['bunx --cwd x a', /the flag "--cwd"/],
-    ['npm exec a', /"npm exec" fetches/],
-    ['pnpm dlx a', /"pnpm dlx" fetches/],
-    ['yarn dlx a', /"yarn dlx" fetches/],
-    ['uv tool run a', /"uv tool run" fetches/],
-    ['pipx run a', /"pipx run" fetches/],
-    ['docker run -i --rm image', /"docker" starts its server outside/],
-    ['/usr/bin/podman run image', /"podman" starts its server outside/],
+    ['npm exec a', /"npm exec" downloads/],
+    ['pnpm dlx a', /"pnpm dlx" downloads/],
+    ['yarn dlx a', /"yarn dlx" downloads/],
+    ['uv tool run a', /"uv tool run" downloads/],
+    ['pipx run a', /"pipx run" downloads/],
+    ['docker run -i --rm image', /"docker" would start the server outside/],
+    ['/usr/bin/podman run image', /"podman" would start the server outside/],
   ])('%j', (line, reason) => {
     const error = caught(() => read(line));
     expect(error).toMatchObject({ code: 'SANDBOX_UNAVAILABLE', message: expect.stringMatching(reason) });
-    expect(error).toMatchObject({ hint: expect.stringMatching(/^(?:Write it as|Name the image)/) });
+    expect(error).toMatchObject({ hint: expect.stringMatching(/^(?:Write it as|Use the image)/) });
   });
 });
 

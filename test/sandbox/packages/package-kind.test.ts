@@ -70,13 +70,13 @@ test('S1: a manifest or lock file that is too large, or is a link, is refused by
   write('./a.js');
   truncateSync(join(home, 'package.json'), 68 << 20);
   expect(() => findNpmProgram(wanted(), folder)).toThrow(
-    '"node_modules/@s/two/package.json" of the package is larger than 1 MiB, which is the most that is read.',
+    '"node_modules/@s/two/package.json" of the package is larger than 1 MiB, which is the limit.',
   );
   rmSync(join(home, 'package.json'));
   writeFileSync(join(folder, 'outside.json'), '{"bin":"a.js"}');
   symlinkSync(join(folder, 'outside.json'), join(home, 'package.json'));
   expect(() => findNpmProgram(wanted(), folder)).toThrow(
-    '"node_modules/@s/two/package.json" of the package is no plain file',
+    '"node_modules/@s/two/package.json" of the package is not a regular file',
   );
   rmSync(home, { recursive: true });
   const locks = [
@@ -106,7 +106,7 @@ test('bun and uv say in their own files what they fetched', () => {
   );
   const uv = wanted({ tool: 'uvx', name: 'some_server[cli]' });
   expect(uvKind.readPin(uv, folder)).toMatchObject({ version: '2.0', integrity: expect.stringMatching(/^sha256-/) });
-  expect(() => uvKind.readPin(wanted({ tool: 'uvx', name: 'server' }), folder)).toThrow(/did not say/);
+  expect(() => uvKind.readPin(wanted({ tool: 'uvx', name: 'server' }), folder)).toThrow(/did not report/);
 });
 
 test('bun and uv are told to run no scripts, to build nothing and to keep to the hashes', async () => {

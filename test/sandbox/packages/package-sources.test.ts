@@ -93,7 +93,7 @@ test('S1: a fetch is given the registries of the user and the credentials of the
 test('S7: a pipe in the place of a file of certificates holds nothing up', () => {
   const pipe = join(folder, 'pipe.pem');
   execFileSync('mkfifo', [pipe]);
-  expect(() => readNpmSources(env({ NODE_EXTRA_CA_CERTS: pipe }), npm)).toThrow('is too large or no plain file');
+  expect(() => readNpmSources(env({ NODE_EXTRA_CA_CERTS: pipe }), npm)).toThrow('is too large or not a regular file');
 });
 
 test('S1: a project that npx has started Ambit in chooses no registry and gets no credential', () => {
@@ -148,14 +148,14 @@ test('S1: Bun and uv take packages from where the user has said, or not at all',
   write('home/.bunfig.toml', '[install]\nregistry = "https://own.example"\n');
   const host = (given = {}) => ({ env: env(given), fetcher: npm });
   const wanted = { tool: 'bunx', name: 'x', wanted: '', program: undefined, runtime: undefined, args: [] } as const;
-  expect(() => bunKind.findSources(host(), wanted)).toThrow(/\.bunfig\.toml says where packages come from/);
+  expect(() => bunKind.findSources(host(), wanted)).toThrow(/\.bunfig\.toml sets a registry/);
   expect(bunKind.findSources(host({ BUN_CONFIG_REGISTRY: 'https://b.example' }), wanted)).toMatchObject({
     hosts: expect.arrayContaining(['b.example:443']),
   });
   expect(readUvIndexes(env())).toEqual({ default: { url: 'https://pypi.org/simple' }, further: [] });
   mkdirSync(join(home, '.config/uv'), { recursive: true });
   write('home/.config/uv/uv.toml', '[[index]]\nurl = "https://own.example"\ndefault = true\n');
-  expect(() => readUvIndexes(env())).toThrow(/a configuration file of uv says where packages come from/);
+  expect(() => readUvIndexes(env())).toThrow(/a configuration file of uv sets the index/);
   const named = env({
     UV_DEFAULT_INDEX: 'own=https://own.example/simple',
     UV_INDEX_OWN_PASSWORD: 'p',
@@ -165,7 +165,7 @@ test('S1: Bun and uv take packages from where the user has said, or not at all',
     default: { url: 'https://own.example/simple', name: 'own', password: 'p' },
     further: [{ url: 'https://b.example' }],
   });
-  expect(() => readUvIndexes(env({ UV_DEFAULT_INDEX: 'file:///srv/wheels' }))).toThrow(/not the URL of a registry/);
+  expect(() => readUvIndexes(env({ UV_DEFAULT_INDEX: 'file:///srv/wheels' }))).toThrow(/not a registry URL/);
 });
 
 test('S1: the lock files of Bun and uv hold nothing but what a registry has', () => {
@@ -177,9 +177,9 @@ test('S1: the lock files of Bun and uv hold nothing but what a registry has', ()
   expect(bun('a@1.0.0', '', { dependencies: { b: '^1' } }, 'sha512-abc=')).not.toThrow();
   expect(bun('a@1.0.0', 'https://own.example/a.tgz', { bundled: true }, 'sha512-abc=')).not.toThrow();
   expect(bun('a@1.0.0', 'https://cdn.example/a.tgz', {}, 'sha512-abc=')).toThrow(/"a", which comes from https:\/\/cdn/);
-  expect(bun('a@1.0.0', '', {}, '')).toThrow(/"a", of which the registry gives no hash/);
+  expect(bun('a@1.0.0', '', {}, '')).toThrow(/"a", for which the registry has no hash/);
   expect(bun('a@1.0.0', '', { optionalDependencies: { b: 'file:~/' } }, 'sha512-abc=')).toThrow(
-    /"b", which "a" asks for/,
+    /"b", which "a" requires/,
   );
   for (const ident of [
     'a@file:../x',
@@ -189,7 +189,7 @@ test('S1: the lock files of Bun and uv hold nothing but what a registry has', ()
     'a@https://h/x.tgz',
     'a@root:',
   ]) {
-    expect(bun(ident, {}), ident).toThrow(/"a", which is .* in no registry/);
+    expect(bun(ident, {}), ident).toThrow(/"a", which is .* not in a registry/);
   }
   const sources = { hosts, files: {}, env: {}, secrets: [], proxyFor: () => undefined };
   const uv = (text: string) => () => {
@@ -210,7 +210,7 @@ test('S1: the lock files of Bun and uv hold nothing but what a registry has', ()
     'loot>=1',
   ]) {
     expect(uv(`anyio==4.1 ${hash}\n${line} ${line === 'loot==1.0' ? '' : hash}\n`), line).toThrow(
-      /which is no wheel of an index/,
+      /which is not a wheel with a hash/,
     );
   }
 });

@@ -153,7 +153,7 @@ describe('packages that servers are started from', () => {
     });
     await expect(packages().ready('npx', ['swapped'])).rejects.toMatchObject({
       code: 'UPSTREAM_FAILED',
-      message: expect.stringMatching(/"swapped" could not be fetched: npm says EINTEGRITY/),
+      message: expect.stringMatching(/"swapped" could not be downloaded: npm says EINTEGRITY/),
     });
     expect(readPackagePin(folder, 'npx', ['swapped'])).toBeUndefined();
     expect(homeOf('swapped').filter((name) => name.startsWith('content-'))).toEqual([]);
@@ -167,13 +167,13 @@ describe('packages that servers are started from', () => {
   test('report a missing package or tool', async () => {
     const none = packages('/nonexistent');
     await expect(none.ready('npx', ['never-fetched'])).rejects.toMatchObject({
-      message: expect.stringContaining('"npm" is not on the PATH'),
-      hint: 'Install Node with npm, which brings npx.',
+      message: expect.stringContaining('"npm" was not found on the PATH'),
+      hint: 'Install Node with npm, which includes npx.',
     });
-    await expect(none.ready('uvx', ['x'])).rejects.toMatchObject({ hint: 'Install uv, which brings uvx.' });
+    await expect(none.ready('uvx', ['x'])).rejects.toMatchObject({ hint: 'Install uv, which includes uvx.' });
     await expect(none.ready('bunx', ['x'])).rejects.toMatchObject({ hint: expect.stringContaining('Install Bun') });
     await expect(packages().ready('npx', ['unknown-here'])).rejects.toMatchObject({
-      message: 'The package "unknown-here" could not be fetched: there is no such package.',
+      message: 'The package "unknown-here" could not be downloaded: there is no such package.',
     });
     expect(await none.ready('node', ['x.js'])).toEqual({ command: 'node', args: ['x.js'] });
     // A uv that finds no Python: the failure is about the package, not about uvx alone.
@@ -181,7 +181,7 @@ describe('packages that servers are started from', () => {
     mkdirSync(bin);
     writeFileSync(join(bin, 'uv'), '#!/bin/sh\nexit 2\n', { mode: 0o755 });
     await expect(packages(bin).ready('uvx', ['mcp-server-time@1.2'])).rejects.toMatchObject({
-      message: expect.stringMatching(/^The package "mcp-server-time@1\.2" could not be fetched: There is no Python/),
+      message: expect.stringMatching(/^The package "mcp-server-time@1\.2" could not be downloaded: There is no Python/),
       hint: expect.stringContaining('uv python install'),
     });
   });

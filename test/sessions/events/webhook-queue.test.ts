@@ -117,7 +117,7 @@ test('a folder that cannot be written is logged once, and no call fails', () => 
   writeFileSync(queueFolder(), 'in the way');
   for (const number of [1, 2]) expect(() => events.add(event(number))).not.toThrow();
   expect(events.takeAbandoned()).toEqual([]);
-  expect(warned).toEqual(['events for a webhook cannot be kept']);
+  expect(warned).toEqual(['webhook events cannot be stored']);
 });
 
 test('L13: what was not delivered when a process ended or was killed is delivered by the next, under the same id', async () => {
@@ -134,7 +134,7 @@ test('L13: what was not delivered when a process ended or was killed is delivere
   const refused = await receiver.sees(() => true);
   await first.webhook.close();
   first.lifecycle.close();
-  expect(warned).toContain('a webhook was not told of the last events');
+  expect(warned).toContain('webhook events not delivered before shutdown');
 
   receiver.answer = () => ({ status: 204 });
   const before = receiver.seen.length;

@@ -60,7 +60,7 @@ describe('state', () => {
     for (const key of ['a', 'b']) await getData('set', { key, value: 'x'.repeat(90) });
     expect((await call('set', { key: 'c', value: 'x'.repeat(90) })).content[0].text).toMatch(/STATE_FULL.*delete/i);
     await getData('set', { key: 'c', value: 1 });
-    expect((await call('set', { key: 'd', value: 1 })).content[0].text).toMatch(/as many keys.*session_state_delete/);
+    expect((await call('set', { key: 'd', value: 1 })).content[0].text).toMatch(/limit of keys.*session_state_delete/);
     expect(codeIn(await call('set', { key: 'x'.repeat(257), value: 1 }))).toBe('REQUEST_INVALID');
     expect(codeIn(await call('set', { key: '\ud800', value: 1 }))).toBe('REQUEST_INVALID');
   });
@@ -100,7 +100,7 @@ describe('arguments', () => {
       for (const args of wrong) {
         const result = await all.tools.call(name, args, asHolder(session));
         expect(codeIn(result)).toBe('REQUEST_INVALID');
-        expect(result.content[0].text).toMatch(/^REQUEST_INVALID: The arguments do not fit/);
+        expect(result.content[0].text).toMatch(/^REQUEST_INVALID: The arguments are not valid/);
       }
     }
     expect(codeIn(await all.tools.call('session_nothing', {}, asHolder(session)))).toBe('REQUEST_INVALID');

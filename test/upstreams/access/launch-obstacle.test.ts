@@ -23,8 +23,12 @@ async function obstacle(server: Record<string, unknown>, isSandboxed: boolean): 
 test.each([
   ['a missing program', { command: 'no-such-program' }, 'The command "no-such-program" was not found on the PATH'],
   ['a missing file', { command: './nothing' }, 'The command "nothing" does not exist'],
-  ['arguments in the command', { command: './server.js --fast' }, 'does not exist; arguments belong into "args"'],
-  ['a misspelt script', { command: 'node', args: ['--no-warnings', 'servr.js'] }, 'no file servr.js beside'],
+  ['arguments in the command', { command: './server.js --fast' }, 'does not exist; put arguments into "args"'],
+  [
+    'a misspelt script',
+    { command: 'node', args: ['--no-warnings', 'servr.js'] },
+    'no file servr.js in the folder of the configuration',
+  ],
 ])('%s keeps a server from starting', async (_, server, expected) => {
   expect(await obstacle(server, false)).toContain(expected);
 });
@@ -39,7 +43,9 @@ test.each([
 
 test('a folder among the arguments is named where a sandbox does not show it', async () => {
   const server = { command: 'node', args: ['server.js', 'data'] };
-  expect(await obstacle(server, true)).toContain(`${join(folder, 'data')} is a folder that its sandbox does not show`);
+  expect(await obstacle(server, true)).toContain(
+    `${join(folder, 'data')} is a folder that is not visible in its sandbox`,
+  );
   for (const shown of ['.', 'workspace', 'workspace/src', '/usr', '/tmp']) {
     expect(await obstacle({ ...server, args: ['server.js', shown] }, true)).toBeUndefined();
   }

@@ -87,10 +87,10 @@ describe.each(eras)('in the %s era', (era) => {
     expect(await refusal(one, 'mark', { ms: 6 })).toMatchObject(late);
     expect(await refusal(all, 'keep__mark', { ms: 6 })).toMatchObject(late);
     expect(await refusal(all, 'keep__mark', { ms: 'x' })).toMatchObject(late);
-    expect(await one.call('mark', { Ms: 6 })).toMatch(/PERMISSION_DENIED: .*another spelling/);
+    expect(await one.call('mark', { Ms: 6 })).toMatch(/PERMISSION_DENIED: .*different spelling/);
     expect(await refusal(one, 'crash')).toMatchObject({ 'ambit/error': { rule: 'servers.keep.tools.deny' } });
     expect(await refusal(all, 'drop__crash')).toMatchObject({ 'ambit/error': { rule: 'no-crash' } });
-    expect(await one.call('crash')).toMatch(/^PERMISSION_DENIED: The tool "crash" may not be called/);
+    expect(await one.call('crash')).toMatch(/^PERMISSION_DENIED: The tool "crash" cannot be called/);
   });
 
   test('L10: a permission is asked for before the tool runs, and narrowing takes it away at once', async () => {

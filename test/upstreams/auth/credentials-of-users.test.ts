@@ -23,7 +23,7 @@ describe('in the environment of a process', () => {
       const [slow, hers] = [ada.call('slow', { ms: 60_000 }), eve.call('slow', { ms: 400 })];
       expect(await ada.call('mark')).toBe(secret);
       await gateway.credentials.set({ userId: 'ada', server: 'notes', env: 'MARK' }, 'second');
-      expect(await slow).toContain('UPSTREAM_FAILED: A credential for the server "notes" has changed');
+      expect(await slow).toContain('UPSTREAM_FAILED: A credential for the server "notes" was changed');
       expect(await ada.call('mark')).toBe('second');
       expect(await hers).toBe('done');
       expect(await gateway.credentials.remove({ userId: 'ada', server: 'notes', env: 'MARK' })).toBe(true);

@@ -155,7 +155,7 @@ describe('what a server says of its login', () => {
     ];
     for (const issuer of places) {
       far.metadata = { ...far.metadata, authorization_servers: [issuer] };
-      const refusal = { ...failed, message: expect.stringMatching(/which is not asked/) };
+      const refusal = { ...failed, message: expect.stringMatching(/which is not allowed/) };
       await expect(gateway.logins.start(ada, port)).rejects.toMatchObject(refusal);
     }
   });

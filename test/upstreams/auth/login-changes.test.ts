@@ -16,7 +16,7 @@ describe('a login that has changed', () => {
     expect(await ada.call('read')).toBe('done: read');
     const refusal = await ada.call('write');
     expect(refusal).toContain('LOGIN_REQUIRED');
-    expect(refusal).toContain('wants more than its user has agreed to');
+    expect(refusal).toContain('requires more permissions than the user has granted');
     expect(await ada.call('read')).toBe('done: read');
     expect(gateway.logins.list()).toMatchObject([{ state: 'wanted' }]);
     const { authorizationUrl } = await gateway.logins.start({ userId: 'ada', server: 'notes' }, port);

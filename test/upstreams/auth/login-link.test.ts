@@ -44,7 +44,7 @@ test('P14: a session whose user has not logged in gets the link to do it', async
   const page = await fetch(link);
   expect(page.headers.get('content-security-policy')).toContain("frame-ancestors 'none'");
   expect(page.headers.get('cache-control')).toBe('no-store');
-  expect(await page.text()).toContain('Go on as “ada”');
+  expect(await page.text()).toContain('Continue as “ada”');
   const begun = await agree();
   const [cookie = ''] = begun.headers.getSetCookie();
   expect(cookie).toMatch(/; HttpOnly; SameSite=Lax; Max-Age=600; Path=\/ambit\/oauth\/callback$/);

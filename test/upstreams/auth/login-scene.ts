@@ -55,7 +55,7 @@ export function loginScenes(): CredentialGateways & {
   });
 }
 
-/** The address that the browser was sent back to. */
+/** The address that the browser was redirected to. */
 export async function logIn(gateway: EmbeddedGateway, userId: string): Promise<string> {
   const { authorizationUrl } = await gateway.logins.start({ userId, server: 'notes' }, port);
   const callback = await browse(authorizationUrl, isBack);

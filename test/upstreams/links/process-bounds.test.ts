@@ -39,7 +39,7 @@ test('S8: a full gateway ends an idle process for another user, and a reload wid
   const waiting = busy.map((client) => client.call('slow', { key: 'x' }));
   for (const client of busy) await expect.poll(() => client.call('recorded')).toContain('slow');
   const refused = await (await on.connect(ann, 'it', 'modern')).call('whoami');
-  expect(refused).toMatch(/^OVERLOADED: The gateway runs as many processes as it may \(2\)\..*processes\.max/);
+  expect(refused).toMatch(/^OVERLOADED: The gateway has reached its limit of processes \(2\)\..*processes\.max/);
   const config = { version: 1 as const, sessions: { defaultTrust: 'direct' as const }, servers };
   await on.gateway.reload({ ...config, processes: { maxPerSession: 2, max: 3 } });
   const fourth = await whoami(await on.connect(ann, 'it', 'modern'));

@@ -55,7 +55,7 @@ describe('a file that cannot be believed approves nothing and is not overwritten
         rmSync(file);
         symlinkSync(other, file);
       },
-      /it is a link/,
+      /it is a symbolic link/,
     ],
   ])('%s', async (_, tamper, reason) => {
     await project.approvals.approve(server);

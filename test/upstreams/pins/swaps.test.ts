@@ -130,12 +130,12 @@ describe('files are swapped after the approval', () => {
     expect(lines(server)).toEqual(['approved']);
   });
 
-  test('a file that was not there when approved appears', async () => {
+  test('a file that is new since the approval appears', async () => {
     const server = await approved({ command: 'node', args: ['later.js'] });
     project.write('later.js', 'x');
     expect(lines(server)).toEqual([
       'changed',
-      'script later.js: was not there when approved, or an earlier version did not pin it',
+      'script later.js: is new since the approval, or was not pinned by an earlier version',
     ]);
   });
 
@@ -235,7 +235,7 @@ describe('files are swapped after the approval', () => {
     writeFileSync(file, JSON.stringify(written));
     expect(lines(server)).toEqual([
       'changed',
-      expect.stringMatching(/^script server\.js: .*earlier version did not pin/),
+      expect.stringMatching(/^script server\.js: .*not pinned by an earlier version/),
     ]);
   });
 
@@ -265,11 +265,21 @@ describe('S3: a script that another account could exchange after the last look d
       'it can be written',
       plain,
       () => open('build/server.js', 0o666),
-      /^script build\/server\.js: others may write to/,
+      /^script build\/server\.js: other users can write to/,
     ],
-    ['its folder can', plain, () => open('build', 0o777), /^script build\/server\.js: others may write to .*build \(/],
+    [
+      'its folder can',
+      plain,
+      () => open('build', 0o777),
+      /^script build\/server\.js: other users can write to .*build \(/,
+    ],
     ['a folder further up can', plain, () => open('.', 0o777), /^script build\/server\.js: .*project \(mode 0777\)/],
-    ['a program of the project can', { command }, () => open('bin', 0o777), /^program bin\/run: others may write to/],
+    [
+      'a program of the project can',
+      { command },
+      () => open('bin', 0o777),
+      /^program bin\/run: other users can write to/,
+    ],
     [
       'the folder of its link can',
       { command: 'node', args: ['bin/link.js'] },
@@ -286,7 +296,7 @@ describe('S3: a script that another account could exchange after the last look d
     expect([state, changes.length]).toEqual(['exposed', 1]);
     expect(changes[0]).toMatch(expected);
     expect(() => assertApproved(project.approvals, server)).toThrow(/not started.*\((script|program) [\w/.]+\)\.$/);
-    await expect(project.approvals.approve(server)).rejects.toThrow(/others may write to/);
+    await expect(project.approvals.approve(server)).rejects.toThrow(/other users can write to/);
   });
 
   test('where nobody can take what is ours, as in /tmp, it starts; programs of the system are not judged', async () => {

@@ -46,8 +46,8 @@ test.each([
     [{ ...read, title: 'x', annotations: { readOnlyHint: true } }, write],
     ['changed: tool read_file: annotations changed', 'changed: tool read_file: title changed'],
   ],
-  [[read, write, { name: 'evil' }], ['added: tool evil: was not there when approved']],
-  [[read], ['removed: tool write_file: is gone']],
+  [[read, write, { name: 'evil' }], ['added: tool evil: is new since the approval']],
+  [[read], ['removed: tool write_file: was removed']],
   [
     [read, write, { ...read, description: 'poison' }],
     [
@@ -56,7 +56,7 @@ test.each([
       'changed: tool read_file: inputSchema changed',
     ],
   ],
-  [[read, write, { name: '__proto__', description: 'x' }], ['added: tool __proto__: was not there when approved']],
+  [[read, write, { name: '__proto__', description: 'x' }], ['added: tool __proto__: is new since the approval']],
 ])('a tool that is not as it was pinned is named (%#)', (tools, expected) => {
   expect(changed(tools)).toEqual(expected);
 });

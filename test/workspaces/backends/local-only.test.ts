@@ -123,7 +123,7 @@ describe('W3: a folder of the host', () => {
       await expect(files.open(asked)).rejects.toMatchObject({ code: 'PATH_VIOLATION', hint: `Use "${relative}".` });
     }
     for (const asked of [join(scene.base, 'ws-evil/f.txt'), `${scene.inside()}/../outside/f.txt`]) {
-      await expect(files.open(asked)).rejects.toMatchObject({ hint: expect.not.stringContaining('Use') });
+      await expect(files.open(asked)).rejects.toMatchObject({ hint: expect.not.stringContaining('Use "') });
     }
   });
 
@@ -259,7 +259,7 @@ test('W8: a refusal suggests what exists', async () => {
   expect(told).toContain('There is "src/components/Button.tsx"');
   expect(told).not.toContain('Table');
   expect(await refusalMessage(files.open('src/component/Button.tsx'))).toBe(
-    '"src/component/Button.tsx" does not exist. The nearest folder on the way that does is "src". There is "src/components".',
+    '"src/component/Button.tsx" does not exist. The nearest existing folder on that path is "src". There is "src/components".',
   );
   expect(await refusalMessage(files.open('zzz'))).toBe('"zzz" does not exist.');
 });

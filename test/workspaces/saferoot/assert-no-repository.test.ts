@@ -99,7 +99,7 @@ test('S4: a repository under any name is readable, and neither changed nor moved
   expect(new Set(await Promise.all(deeds.map(refusalCode)))).toEqual(new Set(['PATH_PROTECTED']));
   expect((await session.open('vendor/repo/config')).facts.kind).toBe('file');
   expect(await refusalMessage(session.write('vendor/repo/config', toBytes('')))).toBe(
-    '"vendor/repo/config" lies in a git repository, which sessions may not change.',
+    '"vendor/repo/config" is part of a git repository, which sessions may not change.',
   );
 });
 

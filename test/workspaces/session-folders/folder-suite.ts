@@ -37,7 +37,7 @@ export function describeFolders(isolation: Isolation): void {
         Array.from({ length: 4 }, () => each.folderFor(session('one'))),
       );
       expect(new Set(await Promise.all(asked)).size).toBe(1);
-      expect(said.filter((line) => line.startsWith('session folder made'))).toHaveLength(1);
+      expect(said.filter((line) => line.startsWith('session folder created'))).toHaveLength(1);
     });
 
     test('a diff tells all that was changed, and git can apply it', async () => {
@@ -125,7 +125,7 @@ export function describeFolders(isolation: Isolation): void {
         ['b.txt', 'conflict', 'deleted in the session, changed in the workspace'],
         ['both.txt', 'conflict', 'added in the session and in the workspace, differently'],
         ['c.txt', 'conflict', 'changed in the session, deleted in the workspace'],
-        ['d/new.txt', 'conflict', 'the workspace has no folder "d", but a file'],
+        ['d/new.txt', 'conflict', 'in the workspace, "d" is a file and not a folder'],
         ['fine.txt', 'taken', undefined],
       ]);
       expect(readFiles(workspace)).toEqual(before);

@@ -108,7 +108,9 @@ describe('S5: repositories that people have go on working', () => {
   test('one that borrows objects is refused, with the remedy', async () => {
     const at = await opened('worktree', { part: 'part' });
     writeFileSync(join(at.folder, 'repo/.git/objects/info/alternates'), `${join(at.folder, 'elsewhere')}\n`);
-    await expect(at.folders.folderFor(at.session('one'))).rejects.toThrow(/borrows objects.*git repack -a -d/);
+    await expect(at.folders.folderFor(at.session('one'))).rejects.toThrow(
+      /uses objects of another repository.*git repack -a -d/,
+    );
   });
 });
 

@@ -11,7 +11,7 @@ test('S4: a merge brings no repository into the workspace, whatever its folder i
   const parts = { HEAD: 'ref: refs/heads/main\n', 'objects/x': 'x', 'refs/x': 'x', config: '[core]\n' };
   writeFiles(folder, Object.fromEntries(Object.entries(parts).map(([name, content]) => [`docs/${name}`, content])));
   const merging = at.folders.merge({ sessionId: 'one'.padEnd(16, '0'), workspaceId: 'repo' }, {});
-  await expect(merging).rejects.toThrow(/^The merge is refused\. .*would make its folder a git repository/);
+  await expect(merging).rejects.toThrow(/^The merge is refused\. .*would turn its folder into a git repository/);
   expect(readFiles(at.workspace)).toEqual(before);
 });
 
@@ -22,7 +22,7 @@ test('S5: what would be merged into a repository without a ".git" is refused, an
   writeFiles(folder, { 'bare/config': '[core]\n', 'bare/refs/heads/main': 'x', 'bare/refs/x': 'y', 'beside.txt': 'x' });
   const before = readFiles(at.workspace);
   const { fits, files } = await at.folders.merge({ sessionId: 'one'.padEnd(16, '0'), workspaceId: 'repo' }, {});
-  const refused = { outcome: 'refused', reason: 'lies in a git repository, which sessions may not change' };
+  const refused = { outcome: 'refused', reason: 'is part of a git repository, which sessions may not change' };
   expect({ fits, files }).toMatchObject({
     fits: true,
     files: [

@@ -107,7 +107,7 @@ describe('a worktree', () => {
   });
 
   test.each([
-    ['lies in no git repository', (at: Scene) => rmSync(join(at.workspace, '.git'), { recursive: true })],
+    ['is not in a git repository', (at: Scene) => rmSync(join(at.workspace, '.git'), { recursive: true })],
     ['has no commit yet', undefined],
   ] as const)('is refused where the workspace %s, with what to do', async (why, prepare) => {
     const made = await openWithGit('worktree', { commit: prepare !== undefined });

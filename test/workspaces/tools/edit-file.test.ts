@@ -78,7 +78,7 @@ describe('edits', () => {
     expect(text).toContain('line 6 has "  return 2;" where oldText has "  return 3;"');
     expect(text).toContain('session_read_file');
     const other = await all.refused('edit_file', { path: 'a.ts', edits: [{ oldText: 'entirely other', newText: '' }] });
-    expect(other.text).toContain('Nothing like it is there.');
+    expect(other.text).toContain('The file has no similar text.');
   });
 
   test('W8: a text that is there several times is answered with where', async () => {
@@ -93,8 +93,8 @@ describe('edits', () => {
   test('W8: edits that mean nothing, and arguments that do not fit, are refused with what to give', async () => {
     all.put('a', 'text');
     const wrong: [object, RegExp][] = [
-      [{}, /"content" or "edits"/],
-      [{ content: 'x', edits: [{ oldText: 'a', newText: 'b' }] }, /not both/],
+      [{}, /Exactly one of "content" and "edits"/],
+      [{ content: 'x', edits: [{ oldText: 'a', newText: 'b' }] }, /Exactly one of/],
       [{ edits: [] }, /edits/],
       [{ edits: [{ oldText: 'text', newText: 'text' }] }, /the same/],
       [{ edits: [{ oldText: '', newText: 'x' }] }, /oldText is empty.*"content"/],
@@ -129,7 +129,7 @@ describe('edits', () => {
       path: 'a',
       edits: [{ oldText: '\treturn;\n}', newText: '\treturn 1;\n}' }],
     });
-    expect(content[0].text).toContain('Found but for trailing-whitespace.');
+    expect(content[0].text).toContain('Matched except for trailing-whitespace.');
     expect(all.get('a')).toBe('if (x) {\n\treturn 1;\n}\n');
   });
 
@@ -199,7 +199,7 @@ describe('content', () => {
     const result = await all.call('edit_file', { path: 'a', content: 'same' });
     expect(result).toMatchObject({
       structuredContent: { changed: false, diff: '' },
-      content: [{ text: 'a is already so.' }],
+      content: [{ text: 'a already has this content.' }],
     });
     expect(statSync(join(all.folder, 'a'))).toMatchObject({ mtimeMs, ino });
   });
@@ -208,7 +208,7 @@ describe('content', () => {
     const refused = await all.refused('edit_file', { path: 'none', edits: [{ oldText: 'a', newText: 'b' }] });
     expect(refused).toMatchObject({
       code: 'FILE_NOT_FOUND',
-      text: expect.stringContaining('give "content" to create it'),
+      text: expect.stringContaining('pass "content" to create it'),
     });
     expect(readdirSync(all.folder)).toEqual([]);
   });
@@ -283,7 +283,7 @@ describe('with others', () => {
     const { sha256: written } = await all.data('edit_file', { ...args, expectedSha256: read });
     expect(written).toBe(sha256('two'));
     const gone = await all.refused('edit_file', { path: 'b', content: 'x', expectedSha256: read });
-    expect(gone).toMatchObject({ code: 'FILE_CHANGED', text: expect.stringContaining('not there any more') });
+    expect(gone).toMatchObject({ code: 'FILE_CHANGED', text: expect.stringContaining('no longer exists') });
     expect(all.get('a')).toBe('two');
   });
 

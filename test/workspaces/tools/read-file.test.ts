@@ -64,7 +64,7 @@ describe('text', () => {
       truncated: false,
     });
     const { content } = await all.call('read_file', { path: 'a', startLine: 2, endLine: 3 });
-    expect(content[1]).toEqual({ type: 'text', text: '[Lines 2 to 3 of 4. Go on with startLine 4.]' });
+    expect(content[1]).toEqual({ type: 'text', text: '[Lines 2 to 3 of 4. Continue with startLine 4.]' });
     expect(await read({ path: 'a', startLine: 4, endLine: 99 })).toMatchObject({ content: 'four\n', nextLine: null });
   });
 

@@ -103,7 +103,7 @@ describe('session_list_dir', () => {
     const { call, data } = createSearchTools(openFiles(folder));
     const first = await data<Page>('list_dir', {});
     expect(first.entries).toHaveLength(500);
-    expect(textOf(await call('list_dir', {}))).toContain('give "next" as the cursor');
+    expect(textOf(await call('list_dir', {}))).toContain('pass "next" as the cursor');
     const last = first.entries.at(-1)?.path as string;
     // The one it stopped at is gone, what comes before is new, and so is something that comes after.
     rmSync(join(folder, last));
@@ -156,7 +156,7 @@ describe('session_file_search', () => {
     expect((await data<Found>('file_search', { pattern: '.env' })).files).toMatchObject([
       { path: '.env', closed: true },
     ]);
-    expect(textOf(await call('file_search', { pattern: 'nope' }))).toBe('No file fits.');
+    expect(textOf(await call('file_search', { pattern: 'nope' }))).toBe('No file matches.');
     expect(codeIn(await call('file_search', { pattern: '{a' }))).toBe('REQUEST_INVALID');
   });
 
@@ -203,7 +203,7 @@ describe('session_grep_search', () => {
     expect(text).toBe(
       ['a', '1- 1', '2: 2 x', '3- 3', '4: 4 x', '5- 5', '--', '8- 8', '9: 9 x', '', 'b/c', '1: X'].join('\n'),
     );
-    expect(textOf(await call('grep_search', { pattern: 'nope' }))).toBe('No line fits.');
+    expect(textOf(await call('grep_search', { pattern: 'nope' }))).toBe('No line matches.');
     expect(textOf(await call('grep_search', { pattern: 'x', limit: 1 }))).toMatch(/^a\n2: 2 x\n\[The limit is reached/);
   });
 

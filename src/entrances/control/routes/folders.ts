@@ -69,7 +69,7 @@ async function discardFolder(gateway: Operator, { parameter, query }: RouteReque
   // The servers of the session would work in a folder that no longer exists.
   if ((await gateway.sessions.find(which.sessionId)) !== undefined) {
     throw new AmbitError('REQUEST_INVALID', {
-      what: 'The session still works in its folder.',
+      what: 'The session is still using its folder.',
       hint: 'End the session first.',
     });
   }
@@ -91,13 +91,12 @@ async function findFolder(gateway: Operator, reference: string, workspace: strin
   const fitting = workspace === undefined ? there : there.filter((each) => each.workspaceId === workspace);
   const [only, ...others] = fitting;
   if (only === undefined) {
-    if (record === undefined)
-      throw sessionNotFoundError('No session, live or ended, has a folder by that id, name or prefix.');
+    if (record === undefined) throw sessionNotFoundError('No session with that id, name or prefix has a folder.');
     throw new AmbitError('WORKSPACE_REQUIRED', { what: 'The session has no folder of its own.' });
   }
   if (others.length === 0) return only;
   throw new AmbitError('REQUEST_INVALID', {
     what: `The session has several folders: ${fitting.map((each) => each.workspaceId).join(', ')}.`,
-    hint: 'Say which with --workspace W.',
+    hint: 'Choose one with --workspace W.',
   });
 }

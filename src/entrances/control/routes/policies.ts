@@ -30,7 +30,7 @@ export const objectiveId = z.strictObject({ id: z.string() });
 
 const userMissing = {
   error: (): never => {
-    throw new AmbitError('REQUEST_INVALID', { what: 'Say for which user.', hint: 'Add ?user=NAME.' });
+    throw new AmbitError('REQUEST_INVALID', { what: 'The user is missing.', hint: 'Add ?user=NAME.' });
   },
 };
 

@@ -65,7 +65,7 @@ const callsLimit = { error: `a whole number from 1 to ${maxCalls}` };
 const callsQuery = z.object({
   before: z
     .string()
-    .regex(/^\d{1,15}$/, '"next" of the page before, as it was')
+    .regex(/^\d{1,15}$/, '"next" of the previous page, unchanged')
     .optional()
     .describe('Value of "next" from the previous page.'),
   limit: z.coerce
@@ -214,7 +214,7 @@ async function findRecord(gateway: Operator, reference: string): Promise<Session
   if (record !== undefined) return record;
   const { sessions } = await gateway.sessions.list({}, { limit: maxSuggested });
   const meant = suggestClosest(reference, [...new Set(sessions.flatMap(({ name }) => name ?? []))]);
-  throw sessionNotFoundError(meant === '' ? undefined : `No live session is called that${meant}`);
+  throw sessionNotFoundError(meant === '' ? undefined : `There is no live session with that id or name${meant}`);
 }
 
 async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
@@ -223,7 +223,9 @@ async function findLoadedSession(gateway: Operator, reference: string): Promise<
   return session;
 }
 
-export function sessionNotFoundError(what = 'No live session has that id, name or unique prefix.'): AmbitError {
+export function sessionNotFoundError(
+  what = 'There is no live session with that id, name or unique prefix.',
+): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', { what });
 }
 
@@ -245,7 +247,7 @@ async function listSessionServers(gateway: Operator, { parameter }: RouteRequest
 async function listGatewayServers(gateway: Operator, { parameter, address }: RouteRequest<{ body: typeof via }>) {
   const { id } = await findLoadedSession(gateway, parameter);
   if (address === undefined) {
-    throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway does not listen on any address.' });
+    throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway has no HTTP address.' });
   }
   const token = await gateway.issueToken(id);
   const session = await findLoadedSession(gateway, id);

@@ -165,17 +165,17 @@ export function createCollector(top: PinnedPath, writeCopy: WriteCopy): Collecto
 }
 
 const budgetReasons: Readonly<Record<keyof typeof budgets, string>> = {
-  mounts: `more than ${budgets.mounts} files and folders are guarded in it`,
-  placeholders: `more than ${budgets.placeholders} names are guarded in it that nothing has`,
-  visits: `its repositories hold more than ${budgets.visits} folders of submodules and worktrees`,
-  searched: 'its files of settings are larger than 16 MiB in all',
+  mounts: `it has more than ${budgets.mounts} protected files and folders`,
+  placeholders: `it has more than ${budgets.placeholders} protected names that do not exist`,
+  visits: `its repositories have more than ${budgets.visits} folders of submodules and worktrees`,
+  searched: 'its settings files are larger than 16 MiB in total',
 };
 
 function budgetExceeded(what: keyof typeof budgets, path: string) {
   const where = path === '' ? '' : `, up to "${escapeControls(path.slice(0, 200))}"`;
   return sandboxUnavailable(
-    `a folder that may be written cannot be guarded: ${budgetReasons[what]}${where}`,
-    'Look who made them, and at "git config --list --show-origin" in the repositories there. Remove what is not needed.',
+    `a writable folder cannot be protected: ${budgetReasons[what]}${where}`,
+    'Check who created them, and check "git config --list --show-origin" in the repositories there. Remove what is not needed.',
   );
 }
 
@@ -204,7 +204,7 @@ export function lockParent(top: PinnedPath, names: readonly string[], collector:
     return;
   }
   throw sandboxUnavailable(
-    'a link at the top of a folder that may be written has the place of a repository, and cannot be guarded',
-    'Look at "git submodule status" and "git status" there, and put a folder in the place of the link.',
+    'a symbolic link at the top of a writable folder takes the place of a repository and cannot be protected',
+    'Check "git submodule status" and "git status" there, and replace the link with a folder.',
   );
 }

@@ -53,8 +53,8 @@ export async function explainUnreadable<T>({ top }: Protection, workTree: string
   } catch (error) {
     if (!(error instanceof GitConfigError)) throw error;
     throw sandboxUnavailable(
-      `the configuration of git for ${describeWorkTree(top, workTree)} ${error.what}, so what it names in the workspace cannot be guarded`,
-      'Look at "git config --list --show-origin" there, and who wrote it. Shorten it, or remove the repository.',
+      `the configuration of git for ${describeWorkTree(top, workTree)} ${error.what}, so the paths in it cannot be protected`,
+      'Check "git config --list --show-origin" there, and who wrote it. Shorten it, or remove the repository.',
       error,
     );
   }
@@ -152,14 +152,14 @@ function isProtectedElsewhere(top: PinnedPath, names: readonly string[], what: P
 
 function linkOnPath() {
   return sandboxUnavailable(
-    'the configuration of a repository names something in the workspace that is a link or lies behind one, and cannot be guarded',
-    'Look at "git config --list --show-origin", and name the place itself there.',
+    'the git configuration of a repository names a path in the workspace that leads through a symbolic link and cannot be protected',
+    'Check "git config --list --show-origin", and use the path without symbolic links there.',
   );
 }
 
 function tooManyLinks() {
   return sandboxUnavailable(
-    `more than ${maxLinks} links lie among what is guarded in the workspace, and what they lead to cannot all be guarded`,
-    'Look who made them, and remove what is not needed.',
+    `the protected files of the workspace include more than ${maxLinks} symbolic links, so not all of their targets can be protected`,
+    'Check who created them, and remove what is not needed.',
   );
 }

@@ -164,8 +164,8 @@ async function protectNested(context: Protection, names: readonly string[]): Pro
 function assertNoLink(folder: PinnedPath): void {
   if (!statChild(folder, '.git')?.isSymbolicLink()) return;
   throw sandboxUnavailable(
-    'the ".git" of a folder that may be written is a link, and cannot be guarded',
-    'Put the repository in its place, or a file that says "gitdir: " and where the repository lies.',
+    'the ".git" of a writable folder is a symbolic link and cannot be protected',
+    'Replace the link with the repository, or with a file that contains "gitdir: " and the path of the repository.',
   );
 }
 

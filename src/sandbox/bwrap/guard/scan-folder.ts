@@ -63,7 +63,7 @@ export async function scanFolder({ descriptor }: PinnedPath): Promise<FolderScan
     if (Object.values(found).some(({ length }) => length > maxima.guarded)) {
       throw scanLimitExceeded(`more than ${maxima.guarded} repositories, sockets or folders that cannot be read`);
     }
-    if (settings.length > maxima.settings) throw scanLimitExceeded(`more than ${maxima.settings} files of settings`);
+    if (settings.length > maxima.settings) throw scanLimitExceeded(`more than ${maxima.settings} settings files`);
   }
   return { ...found, settings };
 }
@@ -103,8 +103,8 @@ function isBareRepository(entries: readonly Dirent[]): boolean {
 
 function scanLimitExceeded(what: string) {
   return sandboxUnavailable(
-    `a folder that may be written holds ${what} beside node_modules, so what is guarded in it cannot all be found`,
-    'Look who made them. Remove what is not needed, or give the session a smaller folder.',
+    `a writable folder contains ${what} outside of node_modules, so not all protected files in it can be found`,
+    'Check who created them. Remove what is not needed, or use a smaller folder for the session.',
   );
 }
 

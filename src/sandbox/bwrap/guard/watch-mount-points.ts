@@ -57,7 +57,7 @@ function findNewName(watches: readonly (() => string | undefined)[]): string | u
   for (const watch of watches) {
     const name = watch();
     if (name === undefined) continue;
-    return `"${name}", which servers in a sandbox may only read, is new in the folder; look who made it, or open it in workspaces.*.files.open`;
+    return `"${name}", which is read-only for sandboxed servers, was created in the folder; check who created it, or allow it in workspaces.*.files.open`;
   }
   return undefined;
 }
@@ -68,7 +68,7 @@ function findReplacedMountPoint(mountPoints: readonly MountMark[]): string | und
     return now === undefined || identifyFile(now) !== mark;
   });
   if (gone === undefined) return undefined;
-  return `"${basename(gone.path)}", which it may only read, was replaced; it starts anew with the next call`;
+  return `"${basename(gone.path)}", which is read-only for it, was replaced; it starts again with the next call`;
 }
 
 /** The birth time is included, since a new file may get the inode number of an old one. */

@@ -138,7 +138,7 @@ export function createHeldCalls(binding: Binding) {
       const id = parseHeldId(value);
       const found = id === undefined ? undefined : held.get(id);
       if (found === undefined || id === undefined)
-        throw new AmbitError('UPSTREAM_FAILED', { what: 'The question is no longer open.' });
+        throw new AmbitError('UPSTREAM_FAILED', { what: 'The request is no longer open.' });
       const clientId = message.id as string;
       const answers = findMember(params, 'inputResponses');
       const given = answers === undefined ? undefined : readShape(message.bytes, answers);
@@ -170,7 +170,7 @@ export function createHeldCalls(binding: Binding) {
       for (const [id, call] of held) {
         if (call.binding.sessionId !== sessionId) continue;
         held.delete(id);
-        rejectQuestions(call, 'The client is gone');
+        rejectQuestions(call, 'The client has disconnected');
       }
     },
 

@@ -48,7 +48,7 @@ const listChanges: Readonly<Record<string, string>> = {
 /** A channel that stays open as long as the link; its messages reach the bridge as messages of the server. */
 const openChannel: Channel = { ...closedChannel, owner: {}, isGone: () => false };
 const callerGone = readMessage(
-  composeNotification('notifications/cancelled', { requestId: 0, reason: 'the caller is gone' }),
+  composeNotification('notifications/cancelled', { requestId: 0, reason: 'the caller has disconnected' }),
 );
 
 /** Creates a link for modern clients on top of a link to a handshake-era server. */

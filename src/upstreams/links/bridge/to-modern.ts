@@ -73,7 +73,9 @@ function bridgeToModern(options: ToModernOptions): Link {
       if (!isQuestion) return { ...reply, bytes: toHandshakeAnswer(answer), status: 200 };
       message = addOwnEnvelope(await buildRetry(call, clean, answer));
     }
-    throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" never stopped asking.` });
+    throw new AmbitError('UPSTREAM_FAILED', {
+      what: `The server "${server.name}" sent too many requests for input in one call.`,
+    });
   }
 
   /** Builds the call again, with the client's answers to the questions of the server. */
@@ -212,7 +214,9 @@ function createClientQuestions({ server, binding, onServerMessage }: ToModernOpt
         answered(message) {
           if (message.result !== undefined) resolve(readRawValue(message.bytes, message.result));
           else
-            reject(new AmbitError('UPSTREAM_FAILED', { what: 'The client could not answer what the server asked.' }));
+            reject(
+              new AmbitError('UPSTREAM_FAILED', { what: 'The client could not answer the request of the server.' }),
+            );
         },
         failed: reject,
       });

@@ -15,14 +15,14 @@ const renewCertificate = 'Its operator must renew the certificate; check also th
 
 /** The errors of sockets and TLS, by their codes. */
 const connectionReasons: Readonly<Record<string, Reason>> = {
-  ENOTFOUND: ['its host name is not known', `${checkUrl} This machine must be able to look up its name.`],
+  ENOTFOUND: ['its host name cannot be resolved', `${checkUrl} This machine must be able to resolve its name.`],
   EAI_AGAIN: ['the name server did not answer', checkNetwork],
   ECONNREFUSED: ['nothing listens at its address', `Start the server. ${checkUrl}`],
   ECONNRESET: ['it closed the connection without an answer', checkUrl],
-  EPIPE: ['it closed the connection while the request was sent', checkUrl],
+  EPIPE: ['it closed the connection while the request was being sent', checkUrl],
   ETIMEDOUT: ['its address does not answer', `${checkNetwork} A firewall may drop the connection.`],
-  EHOSTUNREACH: ['there is no way to its address', checkNetwork],
-  ENETUNREACH: ['there is no way to its network', checkNetwork],
+  EHOSTUNREACH: ['there is no route to its address', checkNetwork],
+  ENETUNREACH: ['there is no route to its network', checkNetwork],
   EADDRNOTAVAIL: ['its address cannot be used from here', checkUrl],
   EACCES: ['this machine does not allow the connection', 'Check the firewall of this machine.'],
   EPERM: ['this machine does not allow the connection', 'Check the firewall of this machine.'],
@@ -44,7 +44,7 @@ const speaksPlain: Reason = [
   'it does not speak TLS',
   'If it speaks plain HTTP, write http:// instead of https:// in its url.',
 ];
-const speaksOther: Reason = ['it answers with something that is no HTTP', checkUrl];
+const speaksOther: Reason = ['its answer is not HTTP', checkUrl];
 const mayNeedTls = 'If it speaks HTTPS, write https:// instead of http:// in its url.';
 
 /** The error for a request that got no answer. Callers learn the reason, but not the address. */
@@ -64,40 +64,40 @@ function findConnectionReason(code: string, message: string): Reason | undefined
   if (code.startsWith('HPE_')) return speaksOther;
   if (/wrong version number|packet length too long|unknown protocol/.test(message)) return speaksPlain;
   if (code === 'EPROTO' || code.startsWith('ERR_SSL_') || code.startsWith('ERR_TLS_'))
-    return ['TLS could not be agreed on', 'It may need a client certificate, or speak an old version of TLS.'];
+    return ['the TLS handshake failed', 'It may need a client certificate, or use an old version of TLS.'];
   return undefined;
 }
 
 /** The answers that are no MCP, by their status. */
 const statusReasons: Readonly<Record<number, Reason>> = {
-  400: ['it takes the request for a wrong one', checkUrl],
+  400: ['it considers the request invalid', checkUrl],
   401: [
-    'it wants a credential',
-    'The operator gives it one with "ambit login", "ambit credential set" or headers in the configuration.',
+    'it requires a credential',
+    'The operator can provide one with "ambit login", "ambit credential set" or headers in the configuration.',
   ],
   403: [
     'it does not allow the request',
-    'The credential may lack a right, or the server allows no requests from here.',
+    'The credential may lack a permission, or the server does not allow requests from here.',
   ],
   404: [
     'there is nothing at its path',
-    'Check the path in the url of the server in the configuration; many servers have theirs at /mcp.',
+    'Check the path in the url of the server in the configuration; many servers use /mcp.',
   ],
   405: [
-    'it takes no POST at its path',
-    'Check the path in the url of the server. It may speak the old transport HTTP+SSE, which Ambit does not.',
+    'it does not accept POST at this path',
+    'Check the path in the url of the server. It may use the old HTTP+SSE transport, which Ambit does not support.',
   ],
-  406: ['it cannot answer with JSON or events', checkUrl],
-  407: ['a proxy wants a credential', 'Check the proxy of this machine.'],
-  410: ['there is nothing at its path any more', checkUrl],
-  429: ['it takes no more requests for now', 'Try again later.'],
+  406: ['it cannot answer with JSON or server-sent events', checkUrl],
+  407: ['a proxy requires a credential', 'Check the proxy of this machine.'],
+  410: ['there is no longer anything at its path', checkUrl],
+  429: ['it has too many requests', 'Try again later.'],
 };
 
 /** The error for an answer that is no MCP message. */
 export function notMcpError(server: string, { statusCode: status = 0, headers }: IncomingMessage): AmbitError {
   const [why, hint] = findStatusReason(status, headers['content-type'] ?? '');
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" answered with HTTP ${status} and nothing that is MCP: ${why}.`,
+    what: `The server "${server}" answered with HTTP ${status} instead of an MCP message: ${why}.`,
     hint,
   });
 }
@@ -106,11 +106,14 @@ function findStatusReason(status: number, type: string): Reason {
   const known = statusReasons[status];
   if (known !== undefined) return known;
   if (status >= 300 && status < 400)
-    return ['it redirects to another address', 'Write the final address into the url of the server; none is followed.'];
-  if (status >= 500) return ['it, or a proxy before it, failed', failureHint];
-  if (/^text\/html\b/i.test(type)) return ['it sent a web page', `${checkUrl} It may also be a page to sign in.`];
+    return [
+      'it redirects to another address',
+      'Use the final address as the url of the server. Redirects are not followed.',
+    ];
+  if (status >= 500) return ['it failed, or a proxy in front of it did', failureHint];
+  if (/^text\/html\b/i.test(type)) return ['it sent a web page', `${checkUrl} It may also be a sign-in page.`];
   return [
-    type === '' ? 'its answer has no content type' : 'its answer is neither JSON nor events',
-    `${checkUrl} Many servers have theirs at /mcp.`,
+    type === '' ? 'its answer has no content type' : 'its answer is neither JSON nor server-sent events',
+    `${checkUrl} Many servers use /mcp.`,
   ];
 }

@@ -110,7 +110,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     const { upstreamId } = waiting;
     if (pending.take(upstreamId) === undefined) return;
     if (dialect.era === 'handshake') {
-      const params = { requestId: upstreamId, reason: 'the caller is gone' };
+      const params = { requestId: upstreamId, reason: 'the caller has disconnected' };
       postMessage(parts, composeNotification('notifications/cancelled', params), message);
     }
     abortSending(waiting);
@@ -305,7 +305,7 @@ function clientStatus(status: number, answer: Message, era: Era): number {
 /** The lost session is between Ambit and the upstream: the client has another one, with Ambit. */
 function sessionLostError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" does not know the session that it has just given.`,
-    hint: 'Try again later; the session with Ambit goes on.',
+    what: `The server "${server}" does not know the session that it has just created.`,
+    hint: 'Try again later. The session with Ambit stays open.',
   });
 }

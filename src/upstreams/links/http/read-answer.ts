@@ -102,10 +102,12 @@ function parseMessage(bytes: Buffer, server: string): Message | AmbitError | und
 
 function floodError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" was cut off: it sent a flood of events that are no MCP messages.`,
+    what: `The server "${server}" was disconnected: it sent too many events that are not MCP messages.`,
   });
 }
 
 export function brokenOffError(server: string): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" broke off in the middle of its answer.` });
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" closed the connection in the middle of its answer.`,
+  });
 }

@@ -77,7 +77,7 @@ export function sendRequest(
   let aborted = false;
 
   function transmitOnce(authHeaders: AuthHeaders): Promise<IncomingMessage> {
-    if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was given up.' });
+    if (aborted) throw new AmbitError('UPSTREAM_FAILED', { what: 'The request was cancelled.' });
     beforeSend();
     sending = sendOnce(server, method, headers, authHeaders, body, timeoutMs);
     return sending.response;

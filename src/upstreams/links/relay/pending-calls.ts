@@ -142,7 +142,7 @@ export function settleCall(
     if (refusal === undefined) call.settle(prepare());
     else call.fail(refusal);
   } catch (cause) {
-    const what = `The answer of the server "${server.name}" cannot be used.`;
+    const what = `The answer of the server "${server.name}" is not valid.`;
     call.fail(new AmbitError('UPSTREAM_FAILED', { what, cause }));
   }
 }

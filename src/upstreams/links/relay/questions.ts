@@ -48,7 +48,7 @@ function isRepeated({ members }: ObjectShape, folded: string): boolean {
 
 function ambiguousError({ name }: AskingServer): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${name}" asks for input in a way that can be read in two ways.`,
+    what: `The server "${name}" sent an ambiguous request for input.`,
   });
 }
 

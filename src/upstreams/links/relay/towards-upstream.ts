@@ -115,7 +115,7 @@ function openState(message: Message, state: JsonMember, name: string, binding: B
   const bindings = stateBindings(binding, message.method, name);
   const value = sealed === undefined ? undefined : binding.seals.open(sealed, bindings, Date.now());
   if (value === undefined) {
-    throw new ProtocolError(-32602, 200, 'requestState is not valid for this request: start the call anew without it');
+    throw new ProtocolError(-32602, 200, 'requestState is not valid for this request: start the call again without it');
   }
   return JSON.stringify(value);
 }

@@ -64,7 +64,7 @@ export function createIncoming(options: IncomingOptions) {
     if (ownRequests.takeAnswer(id, message)) return;
     const call = pending.take(id);
     if (call === undefined) {
-      dropped.add('an answer nobody waits for');
+      dropped.add('an answer without a matching request');
       return;
     }
     options.onAnswer();

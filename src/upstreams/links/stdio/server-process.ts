@@ -2,6 +2,7 @@ import { mkdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import { toPlainLine } from '../../../lib/text/escape-controls.ts';
+import { formatCount } from '../../../lib/text/format-count.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
@@ -133,7 +134,7 @@ export async function startServer(
 async function assertFolderExists(path: string): Promise<void> {
   const stats = await stat(path).catch(() => undefined);
   if (stats?.isDirectory() !== true) {
-    throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The folder of the workspace is gone.' });
+    throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The folder of the workspace no longer exists.' });
   }
 }
 
@@ -237,7 +238,7 @@ async function startInSlot(
   recordStderr(running.stderr, (text, dropped) => {
     const line = scrubbed(text);
     options.journal.record({ ...fields, event: 'stderr', pid, line, dropped });
-    if (dropped !== undefined) options.watch.wrote(`(${dropped} lines left out)`);
+    if (dropped !== undefined) options.watch.wrote(`(${formatCount(dropped, 'line')} left out)`);
     options.watch.wrote(toPlainLine(line));
   });
   void running.exited.then((left) => {
@@ -293,8 +294,7 @@ function prepareDirect(
   return runners.directPackages.ready({ command, args, env: baseEnvironment(process.env, tmpDir, configured, more) });
 }
 
-const floodReason =
-  'it flooded its stdout with lines that are no MCP messages; what is not for the client belongs on stderr';
+const floodReason = 'it wrote too many lines to stdout that are not MCP messages; other output belongs on stderr';
 const scrubbedBytes = 4096;
 const quotedLength = 200;
 
@@ -305,7 +305,7 @@ function quotePrintedLine(line: Buffer, scrub: (text: string) => string): string
   return /^[{[]/.test(text) ? undefined : toPlainLine(scrub(text)).slice(0, quotedLength);
 }
 
-const endlessLineReason = 'it wrote a line without an end on its stdout';
+const endlessLineReason = 'it wrote a line to stdout that is too long';
 
 /** Describes an error with its cause, which callers do not see. */
 function describeCause(error: unknown): string {

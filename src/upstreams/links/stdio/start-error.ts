@@ -11,11 +11,11 @@ interface CommandProblem {
 
 /** The way to get programs that servers are often started with. */
 const sources: Readonly<Record<string, string>> = {
-  npx: 'Install Node.js, which brings it: https://nodejs.org',
+  npx: 'Install Node.js, which includes it: https://nodejs.org',
   node: 'Install it: https://nodejs.org',
   bunx: 'Install Bun: https://bun.sh',
   bun: 'Install it: https://bun.sh',
-  uvx: 'Install uv, which brings it: https://docs.astral.sh/uv',
+  uvx: 'Install uv, which includes it: https://docs.astral.sh/uv',
   uv: 'Install it: https://docs.astral.sh/uv',
   python: 'Install Python, or write "python3" if that is its name here.',
   deno: 'Install it: https://deno.com',
@@ -34,7 +34,7 @@ export function findCommandProblem(command: string, searchPath: string | undefin
   const found = readStats(path);
   if (found === 'missing') return { what: `The command "${name}" does not exist.`, hint: 'Correct its path.' };
   if (found === 'folder') {
-    return { what: `The command "${name}" is a folder.`, hint: 'Name the program in it.' };
+    return { what: `The command "${name}" is a folder.`, hint: 'Use the path of a program in it.' };
   }
   if (!isExecutable(path)) {
     return {
@@ -50,7 +50,7 @@ function findInterpreterProblem(name: string, path: string): CommandProblem | un
   if (interpreter === undefined || readStats(interpreter) !== 'missing') return undefined;
   const missing = basename(interpreter.trimEnd());
   const hint = interpreter.endsWith('\r')
-    ? 'Its first line ends with a carriage return: save the file with the line ends of Unix.'
+    ? 'Its first line ends with a carriage return: save the file with Unix line endings.'
     : 'Install the interpreter, or correct the first line of the file.';
   return { what: `The command "${name}" needs the interpreter "${missing}", which does not exist.`, hint };
 }
@@ -121,13 +121,13 @@ export function workingFolderError(server: string, cause: unknown): AmbitError {
 function findProblem(code: string, command: string, searchPath: string | undefined): CommandProblem | undefined {
   if (code === 'ENOEXEC') {
     return {
-      what: `The command "${basename(command)}" is no program of this system.`,
+      what: `The command "${basename(command)}" is not a program for this system.`,
       hint: 'A script needs a first line such as "#!/usr/bin/env node"; a program must be built for this machine.',
     };
   }
   if (code === 'EAGAIN' || code === 'ENOMEM' || code === 'EMFILE' || code === 'ENFILE') {
     return {
-      what: `The machine has no room for another process (${code}).`,
+      what: `The machine cannot start another process (${code}).`,
       hint: 'End processes that are no longer needed, or raise the limits of the system (ulimit -u, ulimit -n).',
     };
   }

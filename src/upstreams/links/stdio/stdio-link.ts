@@ -177,7 +177,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
       for (const [id, push] of caller.pushes) {
         if (push.link !== link) continue;
         caller.pushes.delete(id);
-        writeOrDrop(parts, withNewline(composeError(push.upstreamId, -32603, 'The client is gone')));
+        writeOrDrop(parts, withNewline(composeError(push.upstreamId, -32603, 'The client has disconnected')));
       }
     },
     dropSession(sessionId, reason) {
@@ -221,7 +221,7 @@ function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall)
   function cancelAbandoned(upstreamId: number): void {
     const call = pending.take(upstreamId);
     if (call === undefined) return;
-    writeOrDrop(parts, createCancelMessage(upstreamId, 'the caller is gone'));
+    writeOrDrop(parts, createCancelMessage(upstreamId, 'the caller has disconnected'));
     call.settle({ kind: 'accepted' });
   }
 
@@ -286,7 +286,7 @@ function createForwarder(parts: LinkParts, link: BaseLink): (message: Message) =
 /** Writes a message that nobody waits for. A process that does not read must not fill the memory. */
 function writeOrDrop({ linkProcess, dropped }: LinkParts, bytes: Buffer): void {
   const running = linkProcess.running();
-  if ((running?.backlog() ?? 0) > stdinBacklogLimit) dropped.add('it does not read what it is told');
+  if ((running?.backlog() ?? 0) > stdinBacklogLimit) dropped.add('it does not read its input');
   else running?.write(bytes);
 }
 

@@ -64,7 +64,7 @@ export function connectToFiles(stdin: Writable, stdout: Readable, options: Files
 
   function findPending({ id }: FrameHead): PendingCall {
     const found = pending.get(id as number);
-    if (found === undefined) throw new Error('An answer to nothing that was asked.');
+    if (found === undefined) throw new Error('An answer without a matching request.');
     return found;
   }
 
@@ -124,13 +124,13 @@ export function connectToFiles(stdin: Writable, stdout: Readable, options: Files
 function unansweredError(request: FilesRequest): AmbitError {
   if (!changingRequests.has(request.do)) {
     return new AmbitError('WORKSPACE_UNAVAILABLE', {
-      what: 'The container that keeps the files ended before it answered.',
-      hint: 'Try again; it is started anew.',
+      what: 'The container with the files ended before it answered.',
+      hint: 'Try again. The container is started again.',
     });
   }
   return new AmbitError('FILE_FAILED', {
-    what: 'The container that keeps the files ended before it answered: what was asked for may have been done or not.',
-    hint: 'Look with session_file_info or session_read_file what is there now, then decide.',
+    what: 'The container with the files ended before it answered. The operation may or may not have been done.',
+    hint: 'Check the current state with session_file_info or session_read_file before you repeat it.',
   });
 }
 

@@ -5,6 +5,7 @@ import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Log } from '../../../observability/log/log.ts';
 import { filesProgram } from '../../../package-paths.ts';
 import { volumeFolder } from '../../../sandbox/common/confinement.ts';
+import { extractSandboxProblem } from '../../../sandbox/common/sandbox-errors.ts';
 import type { ResourceLimits } from '../../../sandbox/limits/limits.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
 import { connectToFiles, type FilesConnection } from './connection.ts';
@@ -67,7 +68,7 @@ export async function startContainer(options: FilesContainerOptions, onFailed: (
       },
     })
     .catch((error: unknown) => {
-      log.warn('files not reached', { volume, error: (error as Error).message });
+      log.warn('workspace container cannot be started', { volume, error: (error as Error).message });
       throw unreachableError(error);
     });
   let isEnding = false;
@@ -76,15 +77,15 @@ export async function startContainer(options: FilesContainerOptions, onFailed: (
     maxContentBytes: Math.max(minContentBytes, fileBytes),
     onFailed,
     onBroken(why) {
-      log.warn('files lost', { volume, why: why.message });
+      log.warn('workspace container lost', { volume, why: why.message });
       void end();
     },
   });
   const exited = running.exited.then((exit) => {
     connection.fail();
     if (isEnding) return;
-    const how = exit.reason ?? readTail() ?? `it left with ${exit.code ?? exit.signal}`;
-    log.warn('files lost', { volume, why: how });
+    const how = exit.reason ?? readTail() ?? `it exited with ${exit.code ?? exit.signal}`;
+    log.warn('workspace container lost', { volume, why: how });
   });
 
   async function end(): Promise<void> {
@@ -109,8 +110,8 @@ function containerLimits(fileBytes: number): ResourceLimits {
 }
 
 function unreachableError(error: unknown): AmbitError {
-  const why = isAmbitError(error) ? error.message.replace(/^.*no sandbox can be had here: /, '') : undefined;
-  const what = 'The files of this workspace are kept in a container, and it cannot be started';
+  const why = isAmbitError(error) ? extractSandboxProblem(error) : undefined;
+  const what = 'The files of this workspace are in a container, which cannot be started';
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
     what: why === undefined ? `${what}.` : `${what}: ${why}`,
     ...(isAmbitError(error) ? { hint: error.hint } : {}),

@@ -142,8 +142,7 @@ function createFilesServer(
     async handle(head, body) {
       try {
         const { ok, body: content } = await handleRequest(head as unknown as FilesRequest, body);
-        if (content !== undefined && content.length > maxDocumentBytes)
-          throw new Error('That is more than can be told.');
+        if (content !== undefined && content.length > maxDocumentBytes) throw new Error('The answer is too large.');
         send({ id: head['id'], ok }, content);
       } catch (error) {
         send({ id: head['id'], error: describeError(error) });

@@ -55,7 +55,7 @@ export function createObjectStore(documents: Documents, workspaceId: string): Ob
         const text = bytes.toString('base64', pieceOffset(index), Math.min(bytes.length, pieceOffset(index + 1)));
         const { outcome } = await documents.put(...locatePiece(ref, index), text);
         if (outcome === 'full') {
-          throw new AmbitError('WORKSPACE_FULL', { what: 'The store takes no more for this workspace.' });
+          throw new AmbitError('WORKSPACE_FULL', { what: 'The store has no more space for this workspace.' });
         }
       });
     },

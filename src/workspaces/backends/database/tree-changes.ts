@@ -116,7 +116,7 @@ export function createTreeChanges(parts: TreeChangesParts): TreeChanges {
     const full =
       (after.bytes > parts.maxBytes && after.bytes > before.bytes) ||
       (after.entries > parts.maxEntries && after.entries > before.entries);
-    if (full) throw new AmbitError('WORKSPACE_FULL', { what: 'The workspace holds as much as it may.' });
+    if (full) throw new AmbitError('WORKSPACE_FULL', { what: 'The workspace has reached its size limit.' });
   }
 
   const createOperation = (): WriteOperation => ({ name: randomBytes(12).toString('hex'), startedMs: Date.now() });
@@ -135,7 +135,7 @@ export function createTreeChanges(parts: TreeChangesParts): TreeChanges {
           for (const ref of tried.fresh) await objects.delete(ref);
           await pause(Math.random() * Math.min(100, 4 * (maxAttempts - left + 1)));
         }
-        throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'Too many write here at the same time.' });
+        throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'Too many writes happen here at the same time.' });
       }),
 
     async upload(content) {

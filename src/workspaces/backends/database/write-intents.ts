@@ -64,7 +64,7 @@ export function createIntentLog(documents: Documents, { collection }: ObjectStor
     async record(operation, intent) {
       const { outcome } = await documents.put(findShard(operation), intentKey(operation), JSON.stringify(intent));
       if (outcome === 'written') return;
-      throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'More was written here than can be tidied up in time.' });
+      throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'Too much was written here in a short time.' });
     },
     forget: async (operation) => void (await documents.delete(findShard(operation), intentKey(operation))),
 

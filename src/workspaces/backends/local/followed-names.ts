@@ -26,8 +26,8 @@ export interface FollowedNamesOptions {
   readonly firstAtOnce?: boolean;
 }
 
-const stillScanning = new NamesUnknownError('its folder has very many names, which are still looked through');
-const tooManyNames = new NamesUnknownError('its folder has too many protected links to follow them all');
+const stillScanning = new NamesUnknownError('its folder has very many entries, which are still being checked');
+const tooManyNames = new NamesUnknownError('its folder has too many protected symbolic links');
 /** Few enough to be read after every change of the folder. */
 const maxAtOnce = 1000;
 const maxFollowed = 2000;

@@ -28,7 +28,7 @@ const maxRemembered = 500;
 const maxRoundMs = 20;
 /** The largest cost for all folders of a path, while everything else waits. */
 const maxCost = 10_000;
-const tooMuchReason = 'git or protected links name more in the folders on the way than can be looked at';
+const tooMuchReason = 'the folders on this path contain more paths protected by git or links than can be checked';
 
 /**
  * Adds to the rules by name the current targets of git configuration and protected links. Read are the repositories

@@ -52,7 +52,9 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
   const fileBytes = options.fileBytes ?? defaultFileBytes;
   const sync = options.durable ?? false;
   const checkAccess: CheckAccess = (access, names) =>
-    names.some(isTemporaryName) ? 'is a name that files have while they are written' : guard.refusal(access, names);
+    names.some(isTemporaryName)
+      ? 'is a name that Ambit uses for files while it writes them'
+      : guard.refusal(access, names);
   const root = openWorkspaceRoot(path, { checkAccess, prepare: guard.prepare });
   const realPath = realpathSync(path);
   const homes = new Set([posix.normalize(path), realPath].map((home) => home.replace(/(?<!\/)\/+$/, '')));

@@ -20,8 +20,8 @@ export interface ProtectedTarget {
   readonly knownAs?: readonly string[];
 }
 
-const namedByGit: ProtectedTarget = { reason: 'the configuration of git names it' };
-const linkReason = 'a protected link leads to it';
+const namedByGit: ProtectedTarget = { reason: 'the git configuration uses it' };
+const linkReason = 'a protected symbolic link leads to it';
 
 /** Limits for one repository, which is read without a pause. */
 const readLimits = { bytes: 512 * 1024, named: 1000 };

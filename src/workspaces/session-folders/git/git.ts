@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Confinement, Mount } from '../../../sandbox/common/confinement.ts';
 import { findTool } from '../../../sandbox/common/find-program.ts';
+import { extractSandboxProblem } from '../../../sandbox/common/sandbox-errors.ts';
 import type { ResourceLimits } from '../../../sandbox/limits/limits.ts';
 import { ensurePrivateFolder } from '../../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
@@ -165,9 +166,9 @@ export function createGitRunner({ sandbox, tmpRoot }: GitRunnerOptions): RunGit 
 
 function noSandboxError(error: unknown): unknown {
   if (!isAmbitError(error)) return error;
-  const why = error.message.replace(/^.*no sandbox can be had here: /, '');
+  const why = extractSandboxProblem(error);
   return new AmbitError('WORKSPACE_UNAVAILABLE', {
-    what: `Git is run only in a sandbox, and no sandbox can be had here: ${why}`,
+    what: `Git runs only in a sandbox, and no sandbox is available: ${why}`,
     hint: `${error.hint} "ambit doctor" shows what this machine can do. Without a sandbox, workspaces.<name>.isolation can be "copy" or "shared".`,
     cause: error,
   });

@@ -39,14 +39,14 @@ export function findRepository(workspace: string): RepositoryLookup {
     if (stats !== undefined) {
       const found = stats.isDirectory() ? readOwnFolder(dot) : stats.isFile() ? followPointer(dot) : undefined;
       if (found === undefined)
-        return { refused: 'its ".git" is a link or points to a repository that does not know it' };
+        return { refused: 'its ".git" is a symbolic link or points to a repository that does not list it' };
       if (![stats, statSync(found.commonDir)].every((each) => isTrusted(each, real)))
-        return { refused: 'its repository belongs to another account' };
+        return { refused: 'its repository belongs to another user' };
       const crooked = findUnsafePart(found.commonDir);
       if (crooked !== undefined) return { refused: crooked };
       return { ...found, top, prefix: relative(top, real) };
     }
-    if (top === dirname(top)) return { refused: 'it lies in no git repository' };
+    if (top === dirname(top)) return { refused: 'it is not in a git repository' };
   }
 }
 
@@ -95,9 +95,10 @@ function isTrusted(stats: Stats, workspace: string): boolean {
 function findUnsafePart(commonDir: string): string | undefined {
   for (const name of checkedNames) {
     const stats = statLink(join(commonDir, name));
-    if (stats?.isSymbolicLink()) return `"${name}" of its repository is a link`;
+    if (stats?.isSymbolicLink()) return `"${name}" of its repository is a symbolic link`;
     // Git would wait for a pipe without end.
-    if (stats !== undefined && !stats.isFile() && !stats.isDirectory()) return `"${name}" of its repository is no file`;
+    if (stats !== undefined && !stats.isFile() && !stats.isDirectory())
+      return `"${name}" of its repository is not a file`;
   }
   const alternates = ['objects/info/alternates', 'objects/info/http-alternates'];
   const borrows = alternates.some((name) => statLink(join(commonDir, name)) !== undefined);
@@ -106,7 +107,7 @@ function findUnsafePart(commonDir: string): string | undefined {
 
 /** Refused because such a file gives access to any other repository. */
 const borrowsObjects =
-  'its repository borrows objects from another one, which git does not see there; "git repack -a -d" copies them, then "objects/info/alternates" can be removed';
+  'its repository uses objects of another repository, which is not available there; run "git repack -a -d" to copy them, then remove "objects/info/alternates"';
 
 function statLink(path: string): Stats | undefined {
   return lstatSync(path, { throwIfNoEntry: false });

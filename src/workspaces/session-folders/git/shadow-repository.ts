@@ -45,8 +45,8 @@ export async function listIgnoredFiles(git: RunGit, shadow: GitPaths, timeoutMs 
   } catch (error) {
     if (!(error instanceof GitError)) throw error;
     throw new AmbitError('WORKSPACE_UNAVAILABLE', {
-      what: "Git cannot say which files of the session's folder are ignored, so they cannot be told from its work.",
-      hint: 'Try again when nothing in the session is at work. The operator can look into the folder and copy by hand.',
+      what: "Git cannot determine which files of the session's folder are ignored.",
+      hint: 'Try again when nothing is running in the session. The operator can also copy files from the folder by hand.',
       cause: error,
     });
   }

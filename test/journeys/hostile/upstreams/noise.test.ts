@@ -143,7 +143,7 @@ test.each(['x\n', '{\n'].slice(0, counts(1, 2)))(
   async (line) => {
     const said = await eras.modern({ pieces: [line.repeat(100_000)] });
     expect(readOutcome(said)).toBe('!UPSTREAM_FAILED');
-    expect(JSON.stringify(said.messages)).toContain('flooded its stdout with lines that are no MCP messages');
+    expect(JSON.stringify(said.messages)).toContain('wrote too many lines to stdout that are not MCP messages');
     expect(readOutcome(await eras.modern({ pieces: [answer] }))).toBe('right');
   },
 );

@@ -77,7 +77,7 @@ describe('an upstream that falls silent', { concurrent: !proof }, () => {
         (line) =>
           line.sessionId === id &&
           line.event === 'noise' &&
-          (line as { what?: string }).what === 'it does not read what it is told',
+          (line as { what?: string }).what === 'it does not read its input',
       );
     await until(
       () => dropped().length > 0,

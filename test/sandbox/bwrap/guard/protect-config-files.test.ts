@@ -123,7 +123,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     // The rules of a workspace let a session write what has an ordinary name.
     const mayWrite = (names: readonly string[]) => !names.includes('.git');
     const { reason } = await attack(`${becomesRepository()}; exec sleep 60`, { git: 'read', mayWrite });
-    expect(reason).toMatch(/^"HEAD", which servers in a sandbox may only read, is new/);
+    expect(reason).toMatch(/^"HEAD", which is read-only for sandboxed servers, was created/);
   });
 
   test('S4: a workspace that is a bare repository is protected like one', async () => {
@@ -274,14 +274,14 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
       const missing = Array.from({ length: 40 }, (_, each) => `[include]\npath = ../m${each}\n`);
       config(`many/r${at}`, missing.join(''));
     }
-    await refused(/more than 500 names are guarded in it that nothing has, up to "many\/r\d+\/m\d+"/);
+    await refused(/it has more than 500 protected names that do not exist, up to "many\/r\d+\/m\d+"/);
     rmSync(join(ws, 'many'), { recursive: true });
     put('s/.npmrc', '#'.repeat(260_000));
     for (let at = 0; at < 70; at++) {
       mkdirSync(join(ws, `s/${at}`));
       linkSync(join(ws, 's/.npmrc'), join(ws, `s/${at}/.npmrc`));
     }
-    await refused(/files of settings are larger than 16 MiB in all, up to "s\/\d+\/\.npmrc"/);
+    await refused(/settings files are larger than 16 MiB in total, up to "s\/\d+\/\.npmrc"/);
   });
 
   test('S4: a socket of a process outside is not reached through the workspace', async () => {

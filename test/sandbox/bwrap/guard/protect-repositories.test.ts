@@ -144,9 +144,11 @@ test.skipIf(!hasBwrap())(
       const nested = () => {
         for (const name of ['objects', 'refs', 'HEAD']) mkdirSync(join(ws, 'docs', name), { recursive: true });
       };
-      expect(await reasonAfter(nested)).toMatch(/^"docs\/HEAD", which servers in a sandbox may only read, is new/);
-      expect(await reasonAfter(replaced)).toMatch(/^"AGENTS\.md", which it may only read, was replaced/);
-      expect(await reasonAfter(made)).toMatch(/^"\.windsurfrules", which servers in a sandbox may only read, is new/);
+      expect(await reasonAfter(nested)).toMatch(/^"docs\/HEAD", which is read-only for sandboxed servers, was created/);
+      expect(await reasonAfter(replaced)).toMatch(/^"AGENTS\.md", which is read-only for it, was replaced/);
+      expect(await reasonAfter(made)).toMatch(
+        /^"\.windsurfrules", which is read-only for sandboxed servers, was created/,
+      );
     } finally {
       await harness.stop();
     }

@@ -208,7 +208,7 @@ test('no more than 32 are held; what has waited too long is answered and let go'
     expect(ask(`q${at}`)).toBe(true);
   }
   call('one-more');
-  expect(() => ask('q32')).toThrow(/Too much is under way/);
+  expect(() => ask('q32')).toThrow(/Too many requests are in progress/);
   const first = (await replies[0]) as Asked;
   held.sweep(Date.now() + 9 * 60_000, pending);
   expect(responses).toEqual([]);
@@ -224,11 +224,11 @@ test('while the client is away a server may ask 64 questions, and not more', asy
   const { call, ask, retry, responses } = bridge();
   const first = call('tool');
   for (let at = 0; at < 64; at++) expect(ask(`q${at}`)).toBe(true);
-  expect(() => ask('q64')).toThrow(/Too much is under way/);
+  expect(() => ask('q64')).toThrow(/Too many requests are in progress/);
   const asked = await first.reply;
   const keys = Object.keys(asked.result.inputRequests);
   expect(keys).toHaveLength(64);
-  expect(() => ask('q65')).toThrow(/Too much is under way/);
+  expect(() => ask('q65')).toThrow(/Too many requests are in progress/);
   void retry('tool', asked.result.requestState, { [keys[0] as string]: {} });
   expect(responses).toHaveLength(1);
   expect(ask('q66')).toBe(true);
@@ -241,9 +241,9 @@ test('questions that wait take 16 MB in all calls together; a single one may tak
   for (let at = 0; at < 8; at++) ask(`q${at}`, first.upstreamId, megabyte);
   const second = call('two');
   for (let at = 0; at < 7; at++) ask(`r${at}`, second.upstreamId, megabyte);
-  expect(() => ask('r7', second.upstreamId, megabyte)).toThrow(/Too much is under way/);
+  expect(() => ask('r7', second.upstreamId, megabyte)).toThrow(/Too many requests are in progress/);
   const third = call('three');
-  expect(() => ask('s0', third.upstreamId, megabyte)).toThrow(/Too much is under way/);
+  expect(() => ask('s0', third.upstreamId, megabyte)).toThrow(/Too many requests are in progress/);
   const [one, two] = [await first.reply, await second.reply];
   const all = (asked: Asked) => Object.fromEntries(Object.keys(asked.result.inputRequests).map((key) => [key, {}]));
   void retry('one', one.result.requestState, all(one));

@@ -28,7 +28,7 @@ test('one answer of a modern server asks a client 64 questions at most, and none
   const on = await start({ servers: { it: { url: upstream.url, era: 'modern' } } });
   const client = await on.connect(await on.open(), 'it', 'handshake', { capabilities: { elicitation: {} } });
   const asked = () => client.heard.filter(({ method }) => method === 'elicitation/create');
-  expect(await client.call('ask', { count: 65 })).toContain('Too much is under way');
+  expect(await client.call('ask', { count: 65 })).toContain('Too many requests are in progress');
   expect(asked()).toEqual([]);
   // What nobody waits for any longer takes no room.
   for (const round of [1, 2]) {

@@ -52,7 +52,7 @@ test.each(['x', '{', '{"jsonrpc":"2.0"}'])(
     })();
     await expect(reading).rejects.toMatchObject({
       code: 'UPSTREAM_FAILED',
-      message: expect.stringContaining('flood of events that are no MCP messages'),
+      message: expect.stringContaining('too many events that are not MCP messages'),
     });
     await turns;
     expect(most).toBeGreaterThan(0);

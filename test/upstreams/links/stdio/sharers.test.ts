@@ -59,7 +59,7 @@ test('who has left is not served, and does not count as served', () => {
 test('one session takes a quarter of the room, and leaves the rest to the others', () => {
   const { admit, wait } = sharing('a', 'b');
   for (let i = 0; i < 2; i++) wait(admit('a'));
-  expect(() => admit('a')).toThrow('Too much is under way');
+  expect(() => admit('a')).toThrow('Too many requests are in progress');
   expect(admit('b')).toBe('b');
 });
 

@@ -101,7 +101,7 @@ fsmonitor = ./tools/monitor.sh
       expect(await refusalCode(session.remove(path, { recursive: true })), path).toBe('PATH_PROTECTED');
   }
   expect(await refusalMessage(session.write('hooks/pre-commit', toBytes(hook)))).toBe(
-    '"hooks/pre-commit" may be read by sessions, but not changed: the configuration of git names it.',
+    '"hooks/pre-commit" may be read by sessions, but not changed: the git configuration uses it.',
   );
   for (const path of ['tools/free.sh', 'team/lib/src/x', 'hooks.md', 'free/hooks/x'])
     await session.write(path, toBytes('x'));
@@ -188,7 +188,7 @@ test('S7: the file tools change nothing where the check would cost too much', as
     writeTestFile(`${'a/'.repeat(depth)}.git/config`, `[alias]\nz = ${words(900)}\n`);
   await session.write('a/a/x', toBytes('x'));
   expect(await refusalMessage(session.write(`${'a/'.repeat(15)}x`, toBytes('x')))).toMatch(
-    /more in the folders on the way/,
+    /more paths protected by git/,
   );
 });
 
@@ -213,7 +213,7 @@ test('S4: the file tools do not change the target of a protected link', async ()
   for (const path of closed) expect(await tryToReplace(session, path), path).toBe('PATH_PROTECTED');
   for (const path of ['scripts/free.sh', 'docs/free.md']) await session.write(path, toBytes('x'));
   expect(await refusalMessage(session.write('docs/orders.md', toBytes('')))).toBe(
-    '"docs/orders.md" may be read by sessions, but not changed: a protected link leads to it.',
+    '"docs/orders.md" may be read by sessions, but not changed: a protected symbolic link leads to it.',
   );
 });
 
