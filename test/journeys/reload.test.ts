@@ -59,7 +59,7 @@ function rewrite(text: string, file = join(ambit.folder, 'etc', 'ambit.yaml')): 
 async function answerTo(act: () => void): Promise<string> {
   const from = said.length;
   act();
-  const answer = () => /the configuration was not taken over|configuration read again.*/.exec(said.slice(from))?.[0];
+  const answer = () => /configuration rejected|configuration reloaded.*/.exec(said.slice(from))?.[0];
   await until(
     () => answer() !== undefined,
     maxWaitMs,
@@ -110,8 +110,24 @@ test('S2: a configuration that another user can write is not taken over', async 
     chmodSync(`${file}.next`, 0o666);
     renameSync(`${file}.next`, file);
   });
-  expect(said).toBe('the configuration was not taken over');
+  expect(said).toBe('configuration rejected');
   expect(await callOf('planted')).toBe('!SERVER_NOT_AVAILABLE');
+  await configure(steady);
+});
+
+test('each problem of a rejected configuration is a line of its own in the log', async () => {
+  const from = said.length;
+  await rewrite('version: 1\nserverz: {}\nlisten: { prot: 1 }\n');
+  await until(
+    () => said.slice(from).includes('listen.prot'),
+    maxWaitMs,
+    () => said.slice(from),
+  );
+  const lines = said.slice(from).split('\n');
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^ambit: {3}error \| .*serverz: unknown key; did you mean "servers"\?$/),
+  );
+  expect(lines).toContainEqual(expect.stringMatching(/^ambit: {3}error \| .*listen\.prot: unknown key/));
   await configure(steady);
 });
 
@@ -232,7 +248,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
     const life = { ...steady, 'old-era': server(`old-era ${round}`, 'handshake') };
     switch (round % 5) {
       case 0:
-        expect(await rewrite('version: 1\nservers: [')).toBe('the configuration was not taken over');
+        expect(await rewrite('version: 1\nservers: [')).toBe('configuration rejected');
         refused++;
         continue;
       case 1: {
@@ -270,7 +286,7 @@ test('reloads under load: no failed call, no leaked process, and everybody is to
             { ...steady, 'old-era': server(`old-era ${round - 1}`, 'handshake') },
             { limits: { pendingPerUpstream: 200 + round } },
           ),
-        ).toBe('configuration read again');
+        ).toBe('configuration reloaded');
         continue;
     }
     told++;

@@ -67,7 +67,8 @@ export const serveCommand: Command = {
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
-      log.info('control API', { url: `${http.url}/api/v1`, tokenFile: http.adminTokenFile });
+      log.info('control API', { url: `${http.url}/api/v1` });
+      log.info('admin token', { file: http.adminTokenFile });
       const folders = listWorkspaceFolders(config);
       for (const server of gateway.servers().values()) logServer(server, http.url, folders, log);
       const watching = watchConfig(paths.configFile, gateway, log);
@@ -75,7 +76,7 @@ export const serveCommand: Command = {
       // Removed first, so that no command chooses a gateway that is ending.
       removeEntry();
       watching.close();
-      log.info('ending');
+      log.info('shutting down');
       await control.close();
       await http.close(drainMs);
       return 0;
@@ -146,9 +147,10 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
       const changed = gateway.reload(config);
       watchAll();
       for (const warning of warnings) log.warn('configuration', { warning });
-      log.info('configuration read again', { changed: changed.length === 0 ? undefined : changed.join(', ') });
+      log.info('configuration reloaded', { changed: changed.length === 0 ? undefined : changed.join(', ') });
     } catch (error) {
-      log.warn('the configuration was not taken over', { error: (error as Error).message });
+      const lines = (error as Error).message.split('\n');
+      log.warn('configuration rejected, the previous one stays in use', { error: lines.length > 1 ? lines : lines[0] });
     }
   }
 

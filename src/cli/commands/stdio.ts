@@ -197,10 +197,10 @@ async function endSession(gateway: Gateway, id: string): Promise<void> {
     } catch (error) {
       const fields = { session: id, error: (error as Error).message };
       if (!isAmbitError(error) || error.code !== 'STORE_UNAVAILABLE' || Date.now() >= until) {
-        gateway.log.warn('the session could not be ended', fields);
+        gateway.log.warn('session could not be ended', fields);
         return;
       }
-      if (isFirst) gateway.log.warn('the session is not ended yet', fields);
+      if (isFirst) gateway.log.warn('session not ended yet, retrying', fields);
     }
     await delay(endPauseMs);
   }

@@ -48,7 +48,7 @@ test('L4: "ambit run" ends its session although other processes keep the store l
   expect(readReasons()).toEqual([{ reason: null }]);
   run.stdin.end();
   await until(
-    () => complained.includes('the session is not ended yet') || run.exitCode !== null,
+    () => complained.includes('session not ended yet, retrying') || run.exitCode !== null,
     maxWaitMs,
     () => `no complaint: ${complained}`,
   );

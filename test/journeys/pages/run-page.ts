@@ -47,7 +47,7 @@ export async function runPage(path: string, run: PageRun): Promise<void> {
         const file = resolve(shell.folder(), (block.file as string).replace(/^~/, run.home));
         mkdirSync(dirname(file), { recursive: true });
         // A running gateway reads it again. A person would be slower than that.
-        const isTaken = shell.hasStarted('ambit serve') ? shell.waitFor('configuration read again') : undefined;
+        const isTaken = shell.hasStarted('ambit serve') ? shell.waitFor('configuration reloaded') : undefined;
         writeFileSync(file, text);
         if (file.endsWith('/ambit.yaml')) await isTaken;
       } else if (block.kind === 'client') {
