@@ -35,6 +35,11 @@ export interface HttpListener {
 
 const serverPath = /^\/mcp\/([a-z0-9-]{1,64})$/;
 
+/** Clients without a token try OAuth and show this text when they find none (RFC 6749 forbids quotes in it). */
+const notFoundHint =
+  'There is nothing at this address. MCP clients connect to /mcp with the header Authorization: Bearer <token>. ' +
+  'Create a token with: ambit session create';
+
 /** Requests whose head or body takes longer are refused. Idle connections are closed. */
 const timeouts = {
   headersTimeout: 10_000,
@@ -95,7 +100,7 @@ export async function listenHttp(
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
     refuseRequest(request, response, 404, { event: 'address' });
-    sendJson(response, 404, { error: 'Not found' });
+    sendJson(response, 404, { error: 'Not found', error_description: notFoundHint });
   }
 
   function answerMcp(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {

@@ -31,6 +31,15 @@ test('where tokens are to be had is said in all forms, for servers that are ther
   expect((await fetch(`${origin}${wellKnown}`, { method: 'POST', body: '{}' })).status).toBe(404);
 });
 
+test('a client that tries to register gets the advice to send a token, without quotes as OAuth demands', async () => {
+  const answer = await fetch(`${at.origin}/register`, { method: 'POST', body: '{}' });
+  const body = (await answer.json()) as { error_description: string };
+  expect([answer.status, body.error_description]).toEqual([
+    404,
+    expect.stringMatching(/^[^"\\]*Bearer <token>[^"\\]*$/),
+  ]);
+});
+
 test('every refusal says where, whatever was sent', async () => {
   const { url, origin, token } = at;
   const metadata = `resource_metadata="${origin}${wellKnown}/mcp/notes"`;
