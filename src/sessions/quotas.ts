@@ -1,6 +1,5 @@
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
-import { formatCount } from '../lib/text/format-count.ts';
 import type { Admission, Limits, QuotaRefusal } from '../stores/admission.ts';
 
 const limitNames: Readonly<Record<QuotaRefusal['limit'], readonly [unit: string, period: string]>> = {

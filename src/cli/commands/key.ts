@@ -1,4 +1,5 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import {
   type Command,
   type Invocation,
@@ -11,7 +12,7 @@ import {
   UsageError,
 } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { countThings, printData, relativeTime, renderTable } from '../io/output.ts';
+import { printData, relativeTime, renderTable } from '../io/output.ts';
 
 export const keyCreate: Command = {
   help: 'Create an API key for a user; it is shown only once',
@@ -57,7 +58,7 @@ export const keyRevoke: Command = {
     const id = requirePositional(invocation, 'ID');
     const view = await controlRequest(invocation, 'DELETE /api/v1/keys/{id}', { id });
     const render = () =>
-      `Revoked key ${view.id.slice(0, 8)} of ${view.userId}; ${countThings(view.sessions, 'session')} ended.`;
+      `Revoked key ${view.id.slice(0, 8)} of ${view.userId}; ${formatCount(view.sessions, 'session')} ended.`;
     printData(invocation, view, render);
   },
 };

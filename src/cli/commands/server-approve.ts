@@ -1,6 +1,7 @@
 import { isAmbitError } from '../../errors.ts';
 import { fetchPackage } from '../../gateway/inspect/fetch-package.ts';
 import { inspectServer } from '../../gateway/inspect/inspect-server.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
@@ -11,7 +12,7 @@ import { type Command, type Invocation, jsonFlag, requirePositional } from '../c
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import type { ConfigPaths } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
-import { countThings, printData, renderPairs } from '../io/output.ts';
+import { printData, renderPairs } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
 import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
 import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
@@ -55,7 +56,7 @@ export const serverCheck: Command = {
       printLines(['Changed tools are hidden until you approve them:', `  ambit server approve ${name}`]);
     }
     if (unsound > 0) {
-      printLines([`${countThings(unsound, 'tool')} hidden: clients could read the definition differently.`]);
+      printLines([`${formatCount(unsound, 'tool')} hidden: clients could read the definition differently.`]);
       printLines(['  A tool needs one name, keys spelled as in MCP, and no duplicate key.']);
     }
   },

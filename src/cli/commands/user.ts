@@ -1,7 +1,8 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import { type Command, jsonFlag, readListFlag, requirePositional } from '../command.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { countThings, printData, renderTable } from '../io/output.ts';
+import { printData, renderTable } from '../io/output.ts';
 
 export const userAdd: Command = {
   help: 'Add a user, or add a user to more teams',
@@ -45,7 +46,7 @@ export const userRemove: Command = {
       printData(
         invocation,
         removed,
-        () => `Removed ${name}: ${countThings(keys, 'key')} revoked, ${countThings(sessions, 'session')} ended.`,
+        () => `Removed ${name}: ${formatCount(keys, 'key')} revoked, ${formatCount(sessions, 'session')} ended.`,
       );
       return 0;
     }

@@ -103,11 +103,6 @@ export function wrapText(text: string, width: number): string[] {
   return lines.filter((line) => line !== '');
 }
 
-/** Writes a number with its noun, such as "1 session" or "2 sessions". */
-export function countThings(count: number, noun: string): string {
-  return `${count} ${noun}${count === 1 ? '' : 's'}`;
-}
-
 /** The time from now in one unit, such as "in 3h" or "5m ago". */
 export function relativeTime(iso: string, now = Date.now()): string {
   return Date.parse(iso) < now ? `${renderDuration(iso, now)} ago` : `in ${renderDuration(iso, now)}`;

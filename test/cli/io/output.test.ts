@@ -3,14 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { renderCalls } from '../../../src/cli/commands/session.ts';
-import {
-  countThings,
-  relativeTime,
-  renderPairs,
-  renderTable,
-  shortenEnd,
-  wrapText,
-} from '../../../src/cli/io/output.ts';
+import { relativeTime, renderPairs, renderTable, shortenEnd, wrapText } from '../../../src/cli/io/output.ts';
 import { ambitInProcess, onlyStoreNote, splitWords } from '../in-process.ts';
 
 const longUser = 'id.example.com|248289761001-and-more-of-it';
@@ -132,10 +125,6 @@ test('a wide terminal shows more', () => {
 test('a single word is left whole, to be copied', () => {
   const token = `ambs_${'x'.repeat(100)}`;
   expect(renderPairs([['token', token]])).toBe(`token  ${token}`);
-});
-
-test('one thing is singular, any other number plural', () => {
-  expect([0, 1, 2].map((count) => countThings(count, 'session'))).toEqual(['0 sessions', '1 session', '2 sessions']);
 });
 
 test('times are in the unit a person would use', () => {
