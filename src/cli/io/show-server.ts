@@ -59,7 +59,7 @@ export function describeRewriters(pinned: ServerPins, config: Config): string[] 
   return paths.flatMap((path) => {
     const rewriters = findRewriters(config, path);
     if (rewriters.length === 0) return [];
-    return [`  ${path} lies in ${rewriters.join(', ')}: a sandboxed session there could replace it while it starts.`];
+    return [`  ${path} is in ${rewriters.join(', ')}: a sandboxed session there could replace it while it starts.`];
   });
 }
 

@@ -204,7 +204,7 @@ test.each([
 
 test('an agent that could change the file of a client is named', async () => {
   writeFileSync(configFile, JSON.stringify({ version: 1, workspaces: { all: { path: home } } }));
-  expect((await ambit('cursor')).stderr).toContain('mcp.json lies in the workspace "all": an agent could change');
+  expect((await ambit('cursor')).stderr).toContain('mcp.json is in the workspace "all": an agent could change');
 });
 
 test('the command that was written starts without PATH, and lists the tools', async () => {

@@ -123,7 +123,7 @@ describe('ambit resolve', () => {
     expect(stdout).toMatch(/^web +no +it is for direct sessions only; this/m);
     expect(stdout).toMatch(/\(servers\.web\.trust\)$/m);
     expect(stdout).toMatch(/^off +no +it is disabled/m);
-    expect(stdout).toMatch(/^hidden +no +it is not among the servers/m);
+    expect(stdout).toMatch(/^hidden +no +it is not in the list of servers/m);
     expect(stdout).toMatch(/^theirs +no +it has not been approved/m);
     expect(stdout).toContain('(workspaces.garden.capabilities.servers)');
     for (const [name, from] of [

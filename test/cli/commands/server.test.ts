@@ -82,7 +82,7 @@ describe('ambit server check', () => {
     const { code, stderr } = await ambit('server', 'check', 'x');
     expect(code).toBe(1);
     expect(stderr).toBe(
-      'Last lines of its stderr:\n  no database here\nambit: UPSTREAM_FAILED: The server "x" ended with code 3 before it answered.\nambit: Start the command of "x" by hand to see more.\n',
+      'Last lines of its stderr:\n  no database here\nambit: UPSTREAM_FAILED: The server "x" ended with code 3 before it answered.\nambit: Run the command of "x" by hand to see more.\n',
     );
     const { stdout } = await ambit('server', 'check', 'x', '--json');
     expect(JSON.parse(stdout)).toMatchObject({
