@@ -36,6 +36,8 @@ const lines = [
   'objective remove ID',
   'user remove ada',
   'import --dry-run --from cursor',
+  'client',
+  'client cursor',
 ];
 
 /** Commands that need more than a gateway; these tests read their JSON. */

@@ -26,7 +26,7 @@ import {
   usesInput,
 } from '../client/clients.ts';
 import { removeListItem } from '../client/json-format.ts';
-import { type Command, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
+import { type Command, type Invocation, jsonFlag, readFlag, trustFlag, UsageError } from '../command.ts';
 import { findLatestBackup, replaceAndDropBackup, replaceWithBackup } from '../import/backups.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
 import { findConfigPaths } from '../io/config-paths.ts';
@@ -34,14 +34,15 @@ import { printData, renderTable } from '../io/output.ts';
 
 export const clientCommand: Command = {
   operands: '[NAME]',
-  help: 'print or write the configuration that connects a client to Ambit',
+  operandChoices: mcpClients.map(({ name }) => name),
+  help: 'Connect an MCP client to Ambit',
   flags: {
-    workspace: { type: 'string', value: 'W', help: 'the workspace of its sessions' },
-    trust: { type: 'string', value: 'T', help: 'direct or sandboxed' },
-    url: { type: 'string', value: 'URL', help: 'connect to a running gateway over HTTP' },
-    project: { type: 'boolean', help: 'the file of the project in this folder' },
-    write: { type: 'boolean', help: 'write it into the file of the client' },
-    undo: { type: 'boolean', help: 'take back what --write changed' },
+    workspace: { type: 'string', value: 'NAME', help: 'Workspace of its sessions' },
+    trust: trustFlag,
+    url: { type: 'string', value: 'URL', help: 'Connect to a running gateway over HTTP' },
+    project: { type: 'boolean', help: 'Use the project file in this folder' },
+    write: { type: 'boolean', help: 'Write the configuration into the file of the client' },
+    undo: { type: 'boolean', help: 'Take back what --write changed' },
     yes: yesFlag,
     json: jsonFlag,
   },
@@ -56,13 +57,7 @@ export const clientCommand: Command = {
       return listClients(invocation);
     }
     const client = mcpClients.find((each) => each.name === name);
-    if (client === undefined) {
-      const names = mcpClients.map((each) => each.name);
-      throw new UsageError(
-        `there is no client "${name}"${suggestClosest(name, names)}`,
-        `The clients are: ${names.join(', ')}.`,
-      );
-    }
+    if (client === undefined) throw new UsageError(`unknown client "${name}"`);
     const target = findTarget(invocation, client);
     if (flags['undo'] === true) return undoClient(invocation, target);
     const entry = await describeEntry(invocation, target);
@@ -178,7 +173,7 @@ async function describeStdio(invocation: Invocation, { file, isProject }: Client
     }
     for (const path of [...(isProject ? [] : [file]), ...[command, ...args].filter(isAbsolute)]) {
       for (const rewriter of findRewriters(config, path)) {
-        printLines([`! ${path} lies in ${rewriter}: an agent could change what the client starts.`]);
+        printLines([`! ${path} is in ${rewriter}: an agent could change what the client starts.`]);
       }
     }
   }
