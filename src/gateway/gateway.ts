@@ -25,6 +25,7 @@ import type { DirectoryAdmin } from './directory-admin.ts';
 import type { Exchange } from './exchange.ts';
 import type { CallExplanation } from './inspect/explain-call.ts';
 import type { ServerListener } from './observer.ts';
+import type { ServerLogs, ServerOverview } from './server-activity.ts';
 import type { Next, StageList } from './stage.ts';
 import type { Identify } from './stages/authenticate.ts';
 import type { TransportRequest, TransportResult } from './stages/handle-transport.ts';
@@ -47,6 +48,16 @@ interface OperatorAuth {
   readonly logins: LoginAdmin;
 }
 
+/** The process of a running gateway, for an operator. */
+export interface GatewayProcess {
+  readonly startedAt: number;
+  /** The file that takes its log; undefined where it does not run in the background. */
+  readonly logFile: string | undefined;
+  readonly serverLogs: ServerLogs;
+  /** Counts the processes of servers. */
+  processCount(): number;
+}
+
 /** The parts behind the control API. A gateway has them, and a command without a gateway opens only these. */
 export interface Operator {
   /** A log that shortens texts and removes secrets. */
@@ -60,6 +71,12 @@ export interface Operator {
   readonly calls: Journal['calls'];
   /** The paths of the configuration and the data, for other processes. */
   readonly paths: { readonly configFile: string; readonly dataDir: string };
+  /** Undefined for a command without a gateway. */
+  readonly running: GatewayProcess | undefined;
+  /** The configuration as it is now. */
+  readonly config: Config;
+  /** Describes every server: its approval and, in a gateway, how it does. */
+  listServers(): Promise<ServerOverview[]>;
   openSession(draft: SessionDraft): Promise<OpenedSession>;
   /** Restricts a session, and ends work that is no longer allowed. */
   restrictSession(id: string, change: Restriction): Promise<Session>;
@@ -94,13 +111,15 @@ export interface GatewayOptions {
   readonly onInstall?: OnInstall | undefined;
   /** Hears of the servers as they run. */
   readonly serverListener?: ServerListener;
+  /** The file that takes the log of a gateway in the background. */
+  readonly logFile?: string | undefined;
 }
 
 export type { EntranceRefusal as Refusal };
 
 /** The gateway without entrances. They pass messages to `serve` and requests without a message to `handleTransport`. */
 export interface Gateway extends Operator, OperatorAuth, ServerAccess {
-  readonly config: Config;
+  readonly running: GatewayProcess;
   readonly directory: Directory;
   readonly jwt: JwtIdentity | undefined;
   readonly serve: Next<Exchange, FinalReply>;

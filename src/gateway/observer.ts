@@ -7,6 +7,7 @@ import type { Session } from '../sessions/session.ts';
 import type { HttpServer } from '../upstreams/definition.ts';
 import type { ProcessWatch } from '../upstreams/links/stdio/server-process.ts';
 import { readStderrLines, StderrLines } from '../upstreams/links/upstream-errors.ts';
+import type { ServerActivity } from './server-activity.ts';
 
 /** Hears of the servers of a gateway as they run, beside log and metrics. */
 export interface ServerListener {
@@ -14,7 +15,8 @@ export interface ServerListener {
   onStderr(server: string, line: string): void;
   /** The server has written its first message since a start. */
   onSpoke(server: string): void;
-  onFailed(server: string, error: unknown): void;
+  /** Returns true if the listener reports the failure itself, so that it is not logged too. */
+  onFailed(server: string, error: unknown): boolean;
 }
 
 /** Reports sessions and processes to logs and metrics, so that both agree. */
@@ -25,13 +27,21 @@ export interface Observer {
   processOf(server: string, sessionId: string | undefined): ProcessWatch;
   /** A call to a server over HTTP has failed. */
   serverUnreached(server: HttpServer, sessionId: string, error: Error): void;
+  /** A call to a server over HTTP was answered. */
+  serverReached(server: HttpServer): void;
 }
 
 /** The time in which the same failure of a server is logged once: a model may call it again and again. */
 const quietMs = 60_000;
+const shortIdLength = 8;
 
 /** A command without a gateway has no metrics. Lines of stderr that a listener shows are not logged again. */
-export function createObserver(log: Log, metrics?: Metrics, listener?: ServerListener): Observer {
+export function createObserver(
+  log: Log,
+  metrics?: Metrics,
+  listener?: ServerListener,
+  activity?: ServerActivity,
+): Observer {
   const stderrField = (lines: readonly string[]) =>
     lines.length === 0 || listener !== undefined ? {} : { stderr: lines };
   const unreached = new Map<string, { readonly message: string; readonly at: number }>();
@@ -50,8 +60,10 @@ export function createObserver(log: Log, metrics?: Metrics, listener?: ServerLis
       log.debug?.('session ended', { session: session.id, user: session.userId, reason, seconds: Math.round(seconds) });
     },
 
+    serverReached: ({ name }) => activity?.answered(name),
     serverUnreached({ name, url }, session, error) {
       if (!isAmbitError(error) || error.code !== 'UPSTREAM_FAILED') return;
+      activity?.failed(name, error);
       const { message } = error;
       const last = unreached.get(name);
       if (last?.message === message && Date.now() - last.at < quietMs) return;
@@ -62,28 +74,42 @@ export function createObserver(log: Log, metrics?: Metrics, listener?: ServerLis
     processOf(server, session) {
       const whose = { server, session };
       return {
-        spawned: () => metrics?.processSpawned(server),
+        spawned() {
+          metrics?.processSpawned(server);
+          activity?.spawned(server);
+        },
         ready(pid, ms, again) {
           metrics?.processReady(server, ms / 1000, again);
           log.debug?.('server started', { ...whose, pid, ms: Math.round(ms), again: again || undefined });
         },
-        spoke: () => listener?.onSpoke(server),
-        wrote: (line) => listener?.onStderr(server, line),
+        spoke() {
+          activity?.answered(server);
+          listener?.onSpoke(server);
+        },
+        wrote(line, pid) {
+          // The id of a session is not shown in full, even if the server writes it.
+          const text = session === undefined ? line : line.replaceAll(session, session.slice(0, shortIdLength));
+          activity?.logs.add(server, { sessionId: session, pid, text });
+          listener?.onStderr(server, line);
+        },
         garbled(line) {
           const hint = 'A server may write only MCP messages to stdout. It must write everything else to stderr.';
           log.warn('server output ignored', { ...whose, line, hint });
         },
         failed(error) {
           metrics?.processFailed(server);
+          activity?.failed(server, error);
+          if (listener?.onFailed(server, error) === true) return;
           const stderr = stderrField(readStderrLines(error));
           log.warn('server not started', { ...whose, ...describeError(error), ...stderr });
-          listener?.onFailed(server, error);
         },
         ended(pid, exit) {
           metrics?.processEnded(server);
+          activity?.ended(server);
           log.debug?.('server ended', { ...whose, pid, ...exitFields(exit) });
         },
         lost(pid, exit, stderr) {
+          activity?.failed(server, describeExit(server, exit));
           log.warn('server lost', { ...whose, pid, ...exitFields(exit), ...stderrField(stderr) });
         },
       };
@@ -122,6 +148,11 @@ function describeError(error: unknown) {
 
 function exitFields({ code, signal, reason }: Parameters<ProcessWatch['ended']>[1]) {
   return { code: code ?? undefined, signal: signal ?? undefined, reason };
+}
+
+function describeExit(server: string, { code, signal, reason }: Parameters<ProcessWatch['ended']>[1]): string {
+  if (reason !== undefined) return `The server "${server}" was ended: ${reason}.`;
+  return `The server "${server}" ended by itself ${signal === null ? `with code ${code}` : `by ${signal}`}.`;
 }
 
 /** Permissions are logged only at debug level. */

@@ -69,7 +69,9 @@ export async function serveSession(
   const stopSignal = waitForSignal();
   const { storeDir } = named;
   const printsJson = readLogFormat(invocation) === 'json';
-  const start = watchFirstStart(onlyIfRead(printsJson ? logStderr(log) : printStderr(wrapped === undefined)));
+  const onStderr = onlyIfRead(printsJson ? logStderr(log) : printStderr(wrapped === undefined));
+  // The failure of a wrapped server is the error of the command, which is printed at its end.
+  const start = watchFirstStart(onStderr, wrapped !== undefined && !printsJson);
   const gateway = await openGateway({
     ...paths,
     config: withEnvironment(config, named),
@@ -141,7 +143,7 @@ function logStderr(log: Log): ServerListener['onStderr'] {
 }
 
 /** Watches whether a server starts at all. One that has worked before may be started again by the next call. */
-function watchFirstStart(onStderr: ServerListener['onStderr']) {
+function watchFirstStart(onStderr: ServerListener['onStderr'], reportsFailure: boolean) {
   let hasSpoken = false;
   let failure: unknown;
   let fail: () => void = () => {};
@@ -154,9 +156,10 @@ function watchFirstStart(onStderr: ServerListener['onStderr']) {
       hasSpoken = true;
     },
     onFailed(_server, error) {
-      if (hasSpoken) return;
+      if (hasSpoken) return false;
       failure = error;
       fail();
+      return reportsFailure;
     },
   };
   return { listener, failed, failure: () => failure, hasSpoken: () => hasSpoken };

@@ -1,6 +1,7 @@
 // These schemas are loaded only for the API description and by tests; other code uses their types. That keeps the start
 // fast.
 import { z } from 'zod';
+import { serverStates } from '../../gateway/server-activity.ts';
 import { instantSchema, jsonSchema, sessionSchema, stringListSchema } from '../../sessions/session-schema.ts';
 import { credentialName, loginName } from './routes/credentials.ts';
 import { mode, objectiveId, policyName, scope } from './routes/policies.ts';
@@ -305,6 +306,89 @@ export const effectivePolicies = z.object({
   ).describe('All policies that were considered.'),
   objectives: listOf(objective),
   block: z.string().describe('Text that the model gets.'),
+});
+
+const lastError = z
+  .object({ at: instantSchema, message: z.string() })
+  .nullable()
+  .describe('The last failure of the server; null if there was none since the gateway started.');
+
+const serverOverview = z
+  .object({
+    name: z.string(),
+    source: z.enum(['operator', 'imported', 'project']),
+    file: z.string().nullable().describe('The included or imported file; null for a server of the configuration.'),
+    transport: z.enum(['stdio', 'http']),
+    trust: listOf(z.enum(['direct', 'sandboxed'])).describe('The sessions that may use it.'),
+    era: z.enum(['modern', 'handshake']).nullable().describe('The era that it speaks; null while that is unknown.'),
+    approval: z
+      .enum(['not needed', 'approved', 'changed', 'exposed', 'unapproved'])
+      .describe('exposed: another account could exchange the program.'),
+    changes: stringListSchema.describe('The differences between the server and its approval.'),
+    definitionHash: z.string(),
+    state: z
+      .enum(serverStates)
+      .nullable()
+      .describe(
+        'running: a process runs. idle: nothing runs; the next call starts it. failed: the last start failed, or the last process was lost. reachable, unreachable: how the last call to a server over HTTP went. unapproved: it may not start.',
+      ),
+    processes: z.int().nullable().describe('How many of its processes run now.'),
+    lastError,
+  })
+  .meta({ id: 'Server' });
+
+export const servers = z.object({ servers: listOf(serverOverview) });
+
+export const serverLog = z.object({
+  server: z.string(),
+  sessionId: z.string().nullable().describe('The session that the lines were filtered by; null for all lines.'),
+  position: z.int().describe('The number of lines that the server has written so far.'),
+  lines: listOf(
+    z.object({
+      at: instantSchema,
+      session: z.string().nullable().describe('The first 8 characters of the id; null for a shared process.'),
+      pid: z.int().nullable(),
+      line: z.string().describe('Without secrets; control characters are escaped.'),
+    }),
+  ),
+});
+
+export const gatewayStatus = z.object({
+  gateway: z
+    .object({
+      url: z.string().nullable().describe('Null if it does not listen.'),
+      pid: z.int(),
+      version: z.string(),
+      startedAt: instantSchema,
+      logFile: z.string().nullable().describe('The log of a gateway in the background; null in the foreground.'),
+    })
+    .nullable()
+    .describe('Null where a command answers without a gateway.'),
+  configFile: z.string(),
+  dataDir: z.string(),
+  sessions: z
+    .object({ total: z.int(), direct: z.int(), sandboxed: z.int() })
+    .nullable()
+    .describe('The live sessions by trust level; null if the store cannot be reached.'),
+  servers: z.object({
+    total: z.int(),
+    states: z.record(z.string(), z.int()).describe('The number of servers by state.'),
+    troubled: listOf(z.object({ name: z.string(), state: z.string(), lastError })).describe(
+      'The servers that are failed, unreachable or unapproved.',
+    ),
+  }),
+  processes: z
+    .object({ running: z.int(), max: z.int().describe('processes.max of the configuration.') })
+    .nullable()
+    .describe('The processes of servers.'),
+  store: z.object({ kind: z.string(), reachable: z.boolean() }),
+});
+
+export const stopping = z.object({
+  stopping: z.literal(true),
+  pid: z.int(),
+  processStart: z.int().nullable().describe('Its start in clock ticks since boot; null on systems without /proc.'),
+  background: z.boolean(),
 });
 
 export const openApi = z.record(z.string(), z.unknown());

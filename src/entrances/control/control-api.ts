@@ -1,12 +1,16 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
+import type { ServerLogs } from '../../gateway/server-activity.ts';
 import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { eventStreamHeaders } from '../http/answer.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
+import { readProcessStart } from './gateway-registry.ts';
 import { handleControlRequest } from './handle-request.ts';
 import { type ControlAnswer, createProblem } from './route.ts';
-import { eventsPath } from './routes.ts';
+import { showLogLine } from './routes/servers.ts';
+import type { AnswerOf } from './routes.ts';
+import { eventsPath, isStreamAddress, stopPath } from './routes.ts';
 
 const retryMs = 2000;
 
@@ -26,8 +30,9 @@ export interface ControlApi {
 
 /**
  * Serves the control API on the control socket or over HTTP. `address` is the address of the gateway, once it listens.
+ * `onStop` ends the gateway; without it, requests to stop are refused.
  */
-export function createControlApi(gateway: Gateway, address: () => string | undefined): ControlApi {
+export function createControlApi(gateway: Gateway, address: () => string | undefined, onStop?: () => void): ControlApi {
   const readers = new Set<ServerResponse>();
 
   /** Records every request that changes something, however it ended, and every other request that was refused. */
@@ -42,26 +47,67 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
     }
   }
 
-  async function serveEventStream(
+  async function serveStream(
     request: IncomingMessage,
     response: ServerResponse,
     by: string | undefined,
+    stream: () => Promise<void>,
   ): Promise<void> {
     dropBody(request, response, false);
     if (readers.size >= maxReaders) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
       recordOutcome(request, row.http, by, code);
-      sendAnswer(response, createProblem(row.http, code, 'Too many clients are reading the event stream.', hint));
+      sendAnswer(response, createProblem(row.http, code, 'Too many readers of events and logs are connected.', hint));
       return;
     }
     readers.add(response);
-    await serveEvents(gateway.lifecycle, request, response).finally(() => readers.delete(response));
+    await stream().finally(() => readers.delete(response));
+  }
+
+  /** Sends the kept lines of a server, and then each new one. */
+  async function followServerLog(
+    request: IncomingMessage,
+    response: ServerResponse,
+    by: string | undefined,
+  ): Promise<void> {
+    const { method = 'GET', url: path = '/' } = request;
+    const answer = await handleControlRequest(gateway, { method, path, body: undefined }, address());
+    if (answer.status !== 200) {
+      recordOutcome(request, answer.status, by, readProblemCode(answer));
+      sendAnswer(response, answer);
+      return;
+    }
+    await serveServerLog(gateway.running.serverLogs, answer.body as ServerLogAnswer, response);
+  }
+
+  /** Ends the gateway once the answer is sent. */
+  function answerStop(request: IncomingMessage, response: ServerResponse, by: string | undefined): void {
+    dropBody(request, response, false);
+    if (onStop === undefined) {
+      const { row, code } = new AmbitError('PERMISSION_DENIED');
+      recordOutcome(request, row.http, by, code);
+      const hint = 'Run "ambit stop" as the user who started the gateway.';
+      sendAnswer(response, createProblem(row.http, code, 'Only the control socket can end the gateway.', hint));
+      return;
+    }
+    const { pid } = process;
+    gateway.recordControl({ by: 'control-socket', method: 'POST', path: stopPath, status: 200 });
+    response.once('close', onStop);
+    const background = gateway.running.logFile !== undefined;
+    const body = { stopping: true, pid, processStart: readProcessStart(pid) ?? null, background };
+    sendAnswer(response, { status: 200, body }, { connection: 'close' });
   }
 
   return {
     async answer(request, response, by) {
       const { method = 'GET', url: path = '/' } = request;
-      if (method === 'GET' && path.split('?', 1)[0] === eventsPath) return serveEventStream(request, response, by);
+      if (method === 'GET' && isStreamAddress(path)) {
+        const isEvents = path.startsWith(eventsPath);
+        return serveStream(request, response, by, () =>
+          isEvents ? serveEvents(gateway.lifecycle, request, response) : followServerLog(request, response, by),
+        );
+      }
+      if (method === 'POST' && path === stopPath) return answerStop(request, response, by);
       const body = await readBody(request, response, {
         maxBytes: bodyLimit,
         onGone: (listener) => response.on('close', listener),
@@ -96,6 +142,49 @@ export function sendAnswer(
   const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
   const type = isProblem ? 'application/problem+json' : 'application/json';
   response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers }).end(bytes);
+}
+
+type ServerLogAnswer = AnswerOf<'GET /api/v1/servers/{id}/logs'>;
+
+/**
+ * Streams the lines of a server to one reader: first those of the answer, then new ones. A slow reader delays nobody: it
+ * misses the lines that are dropped meanwhile, and is told how many. Resolves when the reader has gone.
+ */
+export function serveServerLog(
+  logs: ServerLogs,
+  { server, sessionId, position: from, lines }: ServerLogAnswer,
+  response: ServerResponse,
+  heartbeatMs = defaultEventTimes.heartbeatMs,
+): Promise<void> {
+  let position = from;
+  response.writeHead(200, eventStreamHeaders);
+  const send = (type: string, data: unknown) => response.write(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
+  for (const line of lines) send('line', line);
+
+  function pump(): void {
+    while (!response.writableNeedDrain && !response.writableEnded) {
+      const found = logs.next(server, position);
+      if (found === undefined) return;
+      position = found.line.number;
+      if (found.dropped > 0) send('dropped', { count: found.dropped });
+      if (sessionId === null || found.line.sessionId?.startsWith(sessionId)) send('line', showLogLine(found.line));
+    }
+  }
+
+  const stop = logs.onLine(server, pump);
+  const heartbeat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(': still here\n\n');
+  }, heartbeatMs).unref();
+  response.on('error', () => {});
+  response.on('drain', pump);
+  pump();
+  return new Promise((resolve) => {
+    response.on('close', () => {
+      stop();
+      clearInterval(heartbeat);
+      resolve();
+    });
+  });
 }
 
 /** Streams the events of sessions to one reader. Resolves when the reader has gone. */

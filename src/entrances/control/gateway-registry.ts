@@ -28,6 +28,8 @@ export interface GatewayEntry {
   /** The start of the process in clock ticks since boot; null on systems without /proc. */
   readonly processStart: number | null;
   readonly startedAt: string;
+  /** The address at which it listens; undefined in entries of older versions. */
+  readonly url?: string | undefined;
 }
 
 export interface Registration {
@@ -54,6 +56,8 @@ const maxEntryBytes = 16 * 1024;
 const entryName = /^[0-9a-f]{16}\.json$/;
 const leftoverName = /^[0-9a-f]{16}\.json\.[0-9]+\.[0-9a-f]+\.tmp$/;
 const leftoverMs = 60_000;
+/** Zombie and dead, as /proc says it. */
+const endedStates = new Set(['Z', 'X']);
 const byOthers = 0o022;
 const byAll = 0o002;
 /** A runtime folder is emptied when the user logs out, and a gateway may go on running after that. */
@@ -61,13 +65,18 @@ const renewMs = 10_000;
 
 /** Lists the gateways of this user that are running. Only those count whose process and control socket are there. */
 export async function listRunningGateways(places: RegistryPlaces): Promise<GatewayEntry[]> {
-  const found = locateRegistryFolders(places)
-    .filter(({ path }) => findDistrust(path) === undefined)
-    .flatMap(({ path }) => readEntries(path))
-    .flatMap(({ entry }) => (entry !== undefined && isProcessRunning(entry) ? [entry] : []));
+  const found = listGatewayProcesses(places);
   const answering = await Promise.all(found.map(({ socket }) => isSocketAnswering(socket)));
   const running = found.filter((_, i) => answering[i]);
   return [...new Map(running.map((entry) => [`${entry.pid} ${entry.dataDir}`, entry])).values()];
+}
+
+/** Lists the gateways of this user whose process is there, also those whose control socket does not answer. */
+export function listGatewayProcesses(places: RegistryPlaces): GatewayEntry[] {
+  return locateRegistryFolders(places)
+    .filter(({ path }) => findDistrust(path) === undefined)
+    .flatMap(({ path }) => readEntries(path))
+    .flatMap(({ entry }) => (entry !== undefined && isProcessRunning(entry) ? [entry] : []));
 }
 
 /**
@@ -75,12 +84,12 @@ export async function listRunningGateways(places: RegistryPlaces): Promise<Gatew
  * cannot be listed works all the same, so nothing is thrown.
  */
 export async function registerGateway(
-  gateway: Pick<GatewayEntry, 'configFile' | 'dataDir' | 'socket'>,
+  gateway: Pick<GatewayEntry, 'configFile' | 'dataDir' | 'socket' | 'url'>,
   places: RegistryPlaces,
   renewEveryMs = renewMs,
 ): Promise<Registration> {
   const own = {
-    ...{ configFile: gateway.configFile, dataDir: gateway.dataDir, socket: gateway.socket },
+    ...{ configFile: gateway.configFile, dataDir: gateway.dataDir, socket: gateway.socket, url: gateway.url },
     ...{ pid: process.pid, processStart: readProcessStart(process.pid) ?? null, startedAt: new Date().toISOString() },
   };
   const problems: string[] = [];
@@ -171,12 +180,13 @@ function parseEntry(text: string): GatewayEntry | undefined {
     return undefined;
   }
   if (typeof value !== 'object' || value === null) return undefined;
-  const { configFile, dataDir, socket, pid, processStart, startedAt } = value;
+  const { configFile, dataDir, socket, pid, processStart, startedAt, url } = value;
   if (!isPath(configFile) || !isPath(dataDir) || !isPath(socket)) return undefined;
   if (!Number.isSafeInteger(pid) || (pid as number) <= 0) return undefined;
   if (processStart !== null && !Number.isSafeInteger(processStart)) return undefined;
   if (typeof startedAt !== 'string' || Number.isNaN(Date.parse(startedAt))) return undefined;
-  return { configFile, dataDir, socket, pid: pid as number, processStart: processStart as number | null, startedAt };
+  const ids = { pid: pid as number, processStart: processStart as number | null };
+  return { configFile, dataDir, socket, ...ids, startedAt, url: typeof url === 'string' ? url : undefined };
 }
 
 function isPath(value: unknown): value is string {
@@ -184,26 +194,30 @@ function isPath(value: unknown): value is string {
 }
 
 /** Whether the process that wrote the entry still runs. Its number may belong to another process by now. */
-function isProcessRunning({ pid, processStart }: GatewayEntry): boolean {
+export function isProcessRunning({ pid, processStart }: Pick<GatewayEntry, 'pid' | 'processStart'>): boolean {
   // Without /proc only the socket can tell.
   if (processStart === null || readProcessStart(process.pid) === undefined) return true;
   return readProcessStart(pid) === processStart;
 }
 
-/** Reads the start of a process in clock ticks since boot; undefined without such a process, or without /proc. */
-function readProcessStart(pid: number): number | undefined {
+/**
+ * Reads the start of a process in clock ticks since boot; undefined without /proc, without such a process, and for one
+ * that has ended and waits for its parent.
+ */
+export function readProcessStart(pid: number): number | undefined {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, 'latin1');
     // The command name is in parentheses and may itself contain spaces and parentheses.
-    const start = Number(text.slice(text.lastIndexOf(')') + 2).split(' ')[19]);
-    return Number.isSafeInteger(start) ? start : undefined;
+    const fields = text.slice(text.lastIndexOf(')') + 2).split(' ');
+    const start = Number(fields[19]);
+    return Number.isSafeInteger(start) && !endedStates.has(fields[0] ?? '') ? start : undefined;
   } catch {
     return undefined;
   }
 }
 
 /** Whether a gateway of this user listens on a control socket. */
-async function isSocketAnswering(socket: string): Promise<boolean> {
+export async function isSocketAnswering(socket: string): Promise<boolean> {
   // Loaded late: most commands find no entry.
   const { connect } = await import('node:net');
   let handle: ReturnType<typeof openSocketHandle>;

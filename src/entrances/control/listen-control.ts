@@ -23,13 +23,14 @@ export async function listenControlForDataDir(
   dataDir: string,
   env: NodeJS.ProcessEnv,
   address?: () => string | undefined,
+  onStop?: () => void,
 ): Promise<ControlListener> {
   const socket = controlSocketPath(dataDir, env);
   const lock = lockSocketPath(dataDir);
-  if (lock === undefined || lock === socket) return listenControl(gateway, socket, address);
-  const locked = await listenControl(gateway, lock, address);
+  if (lock === undefined || lock === socket) return listenControl(gateway, socket, address, onStop);
+  const locked = await listenControl(gateway, lock, address, onStop);
   try {
-    const control = await listenControl(gateway, socket, address);
+    const control = await listenControl(gateway, socket, address, onStop);
     return {
       async close() {
         await control.close();
@@ -44,18 +45,19 @@ export async function listenControlForDataDir(
 
 /**
  * Opens a control socket. Only the user who runs the gateway can open its file. `address` is the address of the
- * gateway, once it listens.
+ * gateway, once it listens. `onStop` ends the gateway.
  */
 export async function listenControl(
   gateway: Gateway,
   socket: string,
   address: () => string | undefined = () => undefined,
+  onStop?: () => void,
 ): Promise<ControlListener> {
   const folder = dirname(socket);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   // The handle stays open until the end, because the socket is removed by this path.
   const { path, release } = openSocketHandle(socket);
-  const api = createControlApi(gateway, address);
+  const api = createControlApi(gateway, address, onStop);
   const handleRequest = (request: IncomingMessage, response: ServerResponse) => {
     api.answer(request, response).catch(() => response.destroy());
   };
@@ -75,11 +77,13 @@ export async function listenControl(
         // Another gateway may have replaced the socket by its own.
         if (lstatSync(path, { throwIfNoEntry: false })?.ino === ino) rmSync(path, { force: true });
         removeFolderIfEmpty(folder);
-        server.closeAllConnections();
         server.close(() => {
           release();
           resolve();
         });
+        api.close();
+        // The readers of streams get the end of their stream before their connection is closed.
+        setImmediate(() => server.closeAllConnections());
       }),
   };
 }

@@ -5,6 +5,7 @@ import { credentialRoutes, loginRoutes } from './routes/credentials.ts';
 import { folderRoutes } from './routes/folders.ts';
 import { peopleRoutes } from './routes/people.ts';
 import { policyRoutes } from './routes/policies.ts';
+import { serverRoutes } from './routes/servers.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 
 /**
@@ -18,6 +19,7 @@ export const routes = {
   ...peopleRoutes,
   ...loginRoutes,
   ...policyRoutes,
+  ...serverRoutes,
   'GET /api/v1/openapi.json': defineRoute({
     summary: 'Returns the OpenAPI description of the control API',
     returns: 'OpenAPI 3.1 document',
@@ -27,6 +29,13 @@ export const routes = {
 };
 
 export const eventsPath = '/api/v1/events';
+export const stopPath = '/api/v1/stop';
+const followedLog = /^\/api\/v1\/servers\/[^/]+\/logs\?(?:.*&)?follow=true(?:&|$)/;
+
+/** Whether a GET of this address is answered by a stream that does not end by itself. */
+export function isStreamAddress(address: string): boolean {
+  return address.split('?', 1)[0] === eventsPath || followedLog.test(address);
+}
 
 /** The event stream is described here and served apart, because it has no single answer. */
 const eventsRoute: RouteDescription = {
@@ -37,11 +46,23 @@ const eventsRoute: RouteDescription = {
   type: 'text/event-stream',
 };
 
+/** The end of the gateway is served apart, because only the control socket takes this request. */
+const stopRoute: RouteDescription = {
+  summary: 'Ends the gateway after the calls under way, as the signal TERM does',
+  description: 'Only the control socket takes this request; over HTTP it is refused.',
+  returns: 'The process that ends',
+  answer: 'stopping',
+};
+
 let openApi: Promise<Record<string, unknown>> | undefined;
 
 /** Creates the OpenAPI document on first use. */
 export function describeApi(): Promise<Record<string, unknown>> {
-  openApi ??= createOpenApiDocument({ ...routes, [`GET ${eventsPath}`]: eventsRoute });
+  openApi ??= createOpenApiDocument({
+    ...routes,
+    [`GET ${eventsPath}`]: eventsRoute,
+    [`POST ${stopPath}`]: stopRoute,
+  });
   return openApi;
 }
 

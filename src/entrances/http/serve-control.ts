@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import { type ControlApi, sendAnswer } from '../control/control-api.ts';
 import { createProblem } from '../control/route.ts';
-import { eventsPath } from '../control/routes.ts';
+import { isStreamAddress } from '../control/routes.ts';
 import type { AdminCheck } from './admit-caller.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
@@ -33,7 +33,7 @@ export async function serveControl(
     const detail = 'The Content-Type must be application/json.';
     return sendAnswer(response, createProblem(415, 'REQUEST_INVALID', detail, 'Send JSON.'));
   }
-  if (request.url?.startsWith(eventsPath) === true) endWhenTokenExpires(adminOf, request, response);
+  if (isStreamAddress(request.url ?? '')) endWhenTokenExpires(adminOf, request, response);
   await api.answer(request, response, by);
 }
 

@@ -2,6 +2,7 @@ import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts'
 import { sweepSessionFolders } from '../../workspaces/session-folder-life.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logInstalls } from '../observer.ts';
+import { describeServers } from '../server-activity.ts';
 import { openOnStack } from './closing-stack.ts';
 import { openObservability } from './open-observability.ts';
 import { openPipeline } from './open-pipeline.ts';
@@ -27,7 +28,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
     const parts = { storage, sandbox, sessions, observability, upstreams, pipeline };
     const { reload } = reactToChange(parts, closing);
     storage.recordOpened();
-    return createGateway(parts, { reload, close: closing.close });
+    return createGateway(parts, { reload, close: closing.close, logFile: options.logFile });
   });
 }
 
@@ -36,11 +37,15 @@ async function maySweepFolders({ storage, sandbox }: Pick<GatewayParts, 'storage
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }
 
-function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'close'>): Gateway {
+function createGateway(
+  parts: GatewayParts,
+  { logFile, ...more }: Pick<Gateway, 'reload' | 'close'> & Pick<GatewayOptions, 'logFile'>,
+): Gateway {
   const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
   const { settings, journal, keys, store } = storage;
   const { sessions, lifecycle, directory } = own;
-  const { callers, links, auth } = upstreams;
+  const { approvals, callers, links, auth, verdicts } = upstreams;
+  const { activity } = observability;
   const { serve, handleTransport, identify, jwt, access } = pipeline;
   const { credentials, logins } = auth;
   return {
@@ -50,6 +55,9 @@ function createGateway(parts: GatewayParts, more: Pick<Gateway, 'reload' | 'clos
     get config() {
       return settings.config();
     },
+    running: { startedAt: Date.now(), logFile, serverLogs: activity.logs, processCount: activity.processCount },
+    listServers: async () =>
+      describeServers(settings.servers().values(), approvals, { activity, eraOf: verdicts.getCertain }),
     serve,
     handleTransport,
     identify,

@@ -6,6 +6,7 @@ import { readOtlpSettings, type TelemetryConfig } from '../../observability/trac
 import { createTracer, type Tracer } from '../../observability/traces/tracer.ts';
 import { createObserver, type Observer, type ServerListener } from '../observer.ts';
 import { ownServer } from '../routing/own-tool-list.ts';
+import { createServerActivity, type ServerActivity } from '../server-activity.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { GatewayParts } from './react-to-change.ts';
 
@@ -19,6 +20,7 @@ export interface Observability {
   readonly refusals: RefusalJournal;
   readonly metrics: Metrics;
   readonly observer: Observer;
+  readonly activity: ServerActivity;
   readonly tracer: Tracer | undefined;
 }
 
@@ -39,10 +41,12 @@ export function openObservability(options: ObservabilityOptions, closing: Closin
   });
   const telemetry = openTelemetry(config.telemetry, options.environment, log, metrics.spans);
   closing.push(() => telemetry?.close());
+  const activity = createServerActivity();
   return {
     refusals,
     metrics,
-    observer: createObserver(log, metrics, options.serverListener),
+    activity,
+    observer: createObserver(log, metrics, options.serverListener, activity),
     tracer: telemetry?.tracer,
   };
 }

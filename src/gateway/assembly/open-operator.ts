@@ -4,6 +4,7 @@ import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createWriteQuota } from '../../workspaces/write-quota.ts';
 import type { Gateway, GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
 import { createObserver } from '../observer.ts';
+import { describeServers } from '../server-activity.ts';
 import { cleanUpEndedSessions, noSessionWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
 import type { AuthParts } from './open-auth.ts';
@@ -36,6 +37,9 @@ export function openOperator(options: GatewayOptions): Promise<Operator & Pick<G
       ...createCommonOperator(storage, sessions),
       // Examining the sandbox would start programs. Only a running gateway reports it.
       sandbox: async () => null,
+      running: undefined,
+      config: storage.config,
+      listServers: async () => describeServers(storage.settings.servers().values(), (await openAuth()).approvals),
       openAuth: async () => (await openAuth()).auth,
       openAccess,
       close: closing.close,

@@ -87,6 +87,7 @@ function openLinks(
       slots: createProcessSlots(() => config().processes),
       watch: observability.observer.processOf,
       onUnreached: observability.observer.serverUnreached,
+      onReached: observability.observer.serverReached,
       onNoContext: observability.metrics.contextNotSent,
       headersFor: auth.authFor.headers,
       onRefused: auth.authFor.handleRefusal,
@@ -99,6 +100,7 @@ function openLinks(
     messageBytes: first.limits.messageBytes,
     requireAccess: resolution.requireAccess,
     hasOwnFolder: folders.hasOwnFolder,
+    onHandshake: observability.activity.shookHands,
   });
   return links;
 }

@@ -112,7 +112,7 @@ function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
 }
 
 function createReload(
-  { storage, sessions: own, upstreams }: GatewayParts,
+  { storage, sessions: own, observability, upstreams }: GatewayParts,
   bounds: RestrictionEnforcer,
 ): Gateway['reload'] {
   const { settings, paths, journal } = storage;
@@ -126,6 +126,7 @@ function createReload(
     verdicts.applyDefinitions(settings.servers().values());
     for (const name of changed) {
       links.retire(name);
+      observability.activity.redefined(name);
       catalog.invalidate(name);
     }
     forgetLists.ofLostWorkspaces();

@@ -44,6 +44,8 @@ interface ConnectorOptions {
   readonly watch?: (server: string, sessionId: string | undefined) => ProcessWatch;
   /** Called when a call to a server over HTTP has failed. */
   readonly onUnreached?: (server: HttpServer, sessionId: string, error: Error) => void;
+  /** Called when a call to a server over HTTP was answered. */
+  readonly onReached?: (server: HttpServer) => void;
   /** Called for each request that goes without a context. */
   readonly onNoContext?: (server: string) => void;
 }
@@ -150,6 +152,7 @@ export function createConnector(options: ConnectorOptions): Connector {
         () => options.headersFor?.(session, server) ?? {},
         async (refusal) => (await options.onRefused?.(session, server, refusal)) ?? false,
         (error) => options.onUnreached?.(server, session.id, error),
+        () => options.onReached?.(server),
       );
       return createHttpLink({
         server: remote,

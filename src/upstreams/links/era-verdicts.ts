@@ -8,6 +8,8 @@ type EraVerdict = 'modern' | 'handshake';
 /** The eras that servers speak, found out once and remembered. */
 export interface EraVerdicts {
   get(server: string): EraVerdict | undefined;
+  /** As `get`, but without doubtful verdicts. */
+  getCertain(server: string): EraVerdict | undefined;
   /** Sets a verdict. A `doubtful` one expires soon and is not stored. */
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
   /** Applies a new definition: a configured era holds, and a verdict for another definition is dropped. */
@@ -51,11 +53,14 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     } else if (verdicts.get(server)?.definition !== definition) verdicts.delete(server);
   }
 
+  function findVerdict(server: string, atLeastMs: number): EraVerdict | undefined {
+    const known = verdicts.get(server);
+    return known !== undefined && known.until - Date.now() > atLeastMs ? known.verdict : undefined;
+  }
+
   return {
-    get(server) {
-      const known = verdicts.get(server);
-      return known !== undefined && Date.now() < known.until ? known.verdict : undefined;
-    },
+    get: (server) => findVerdict(server, 0),
+    getCertain: (server) => findVerdict(server, doubtMs),
     set(server, verdict, doubtful = false) {
       const until = Date.now() + (doubtful ? doubtMs : rememberMs);
       verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });

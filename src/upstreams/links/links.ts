@@ -33,6 +33,8 @@ interface LinksOptions {
   requireAccess(session: Session, server: string): { readonly session: Session; readonly server: ServerDefinition };
   /** Whether the session works in a folder of its own. */
   readonly hasOwnFolder?: (session: Session) => boolean;
+  /** Called when a client and a server have agreed on the handshake era. */
+  readonly onHandshake?: (server: string) => void;
 }
 
 export interface OpenedLink {
@@ -185,6 +187,7 @@ export function createLinks(options: LinksOptions): Links {
       if (version === undefined && answer !== undefined && rejectsHandshake(answer)) {
         return openTranslated(requireAccess(session, server.name).session, server, call);
       }
+      if (version !== undefined) options.onHandshake?.(server.name);
       return { reply, link: shared.link, version };
     },
 

@@ -124,6 +124,10 @@ test('every address answers as its row says', async () => {
   await ask('DELETE /api/v1/objectives', { body: { id: objective.id } });
   await ask('DELETE /api/v1/users/{id}', { id: 'ada' });
   await ask('GET /api/v1/openapi.json');
+  const { gateway: running, servers } = await ask('GET /api/v1/status');
+  expect([running?.url, servers.total]).toEqual([url, 2]);
+  await ask('GET /api/v1/servers');
+  await ask('GET /api/v1/servers/{id}/logs', { id: 'local', query: { lines: 5 } });
 
   expect([...answered].sort()).toEqual(Object.keys(routes).sort());
   await heard.hears(({ event: type }) => type === 'ended');

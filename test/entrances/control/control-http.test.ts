@@ -3,7 +3,7 @@ import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { describeApi, eventsPath, routes } from '../../../src/entrances/control/routes.ts';
+import { describeApi, eventsPath, routes, stopPath } from '../../../src/entrances/control/routes.ts';
 import { openAdminToken } from '../../../src/identity/admin-token.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { callModern, readToolText } from '../../journeys/raw-mcp-client.ts';
@@ -107,6 +107,13 @@ describe('the control API over HTTP', () => {
     }
   });
 
+  test('does not end the gateway: only the control socket can', async () => {
+    const refused = { status: 403, body: { code: 'PERMISSION_DENIED' } };
+    expect(await ask('POST', '/api/v1/stop', { body: {} })).toMatchObject(refused);
+    expect(await ask('GET', '/api/v1/stop')).toMatchObject({ status: 404 });
+    expect(await ask('GET', '/api/v1/status')).toMatchObject({ status: 200 });
+  });
+
   test('refuses what it cannot read', async () => {
     expect(await ask('POST', '/api/v1/sessions', { body: '{' })).toMatchObject({ status: 400 });
     expect(await ask('POST', '/api/v1/sessions', { body: { userId: 'anonymous' } })).toMatchObject({ status: 400 });
@@ -166,7 +173,7 @@ describe('the control API over HTTP', () => {
     const described = Object.entries(body['paths'] as Record<string, object>).flatMap(([path, methods]) =>
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
-    expect(described.sort()).toEqual([...Object.keys(routes), `GET ${eventsPath}`].sort());
+    expect(described.sort()).toEqual([...Object.keys(routes), `GET ${eventsPath}`, `POST ${stopPath}`].sort());
   });
 });
 

@@ -237,6 +237,7 @@ async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: Pendin
       throw sessionLostError(server.name);
     }
     await readReply(parts, call, response, waiting);
+    server.onAnswered();
     return;
   }
 }

@@ -28,6 +28,8 @@ export interface Remote extends HttpServer {
   readonly onRefused: (refusal: AuthRefusal) => Promise<boolean>;
   /** Called when a call has failed: the server cannot be reached, or its answer is no MCP. */
   readonly onFailed: (error: Error) => void;
+  /** Called when a call was answered. */
+  readonly onAnswered: () => void;
 }
 
 type AuthHeaders = Readonly<Record<string, string>>;
@@ -50,9 +52,10 @@ export function createRemote(
   authHeaders: Remote['authHeaders'],
   onRefused: Remote['onRefused'],
   onFailed: Remote['onFailed'] = () => {},
+  onAnswered: Remote['onAnswered'] = () => {},
 ): Remote {
   const agent = server.url.protocol === 'https:' ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions);
-  return { ...server, agent, attacher, authHeaders, onRefused, onFailed };
+  return { ...server, agent, attacher, authHeaders, onRefused, onFailed, onAnswered };
 }
 
 export interface PendingResponse {

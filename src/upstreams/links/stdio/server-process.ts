@@ -37,7 +37,7 @@ export interface ProcessWatch {
   /** The process has ended by itself after it worked. */
   lost(pid: number | undefined, exit: Exit, stderr: readonly string[]): void;
   /** The process has written a line to stderr; secrets and control characters are removed. */
-  wrote(line: string): void;
+  wrote(line: string, pid: number | undefined): void;
 }
 
 export const noProcessWatch: ProcessWatch = {
@@ -238,8 +238,8 @@ async function startInSlot(
   recordStderr(running.stderr, (text, dropped) => {
     const line = scrubbed(text);
     options.journal.record({ ...fields, event: 'stderr', pid, line, dropped });
-    if (dropped !== undefined) options.watch.wrote(`(${formatCount(dropped, 'line')} left out)`);
-    options.watch.wrote(toPlainLine(line));
+    if (dropped !== undefined) options.watch.wrote(`(${formatCount(dropped, 'line')} left out)`, pid);
+    options.watch.wrote(toPlainLine(line), pid);
   });
   void running.exited.then((left) => {
     const exit = endReason === undefined ? left : { ...left, reason: endReason };
