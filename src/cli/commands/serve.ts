@@ -5,7 +5,7 @@ import { basename, dirname } from 'node:path';
 import { loadConfig } from '../../config/load/load.ts';
 import { listWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { findListenProblems } from '../../config/schema/listen-rules.ts';
-import { registerGateway } from '../../entrances/control/gateway-registry.ts';
+import { isSocketAnswering, listRunningGateways, registerGateway } from '../../entrances/control/gateway-registry.ts';
 import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { listenHttp } from '../../entrances/http/listen-http.ts';
@@ -16,7 +16,9 @@ import type { Log } from '../../observability/log/log.ts';
 import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type Command, readFlag, UsageError } from '../command.ts';
+import { openBackgroundChild, startInBackground } from '../io/background.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { quotePath, shortenPath } from '../io/find-gateway.ts';
 import { watchInstalls } from '../io/install-progress.ts';
 import { createLog, logFlags } from '../io/log-flags.ts';
 import { askForApprovals } from './server-approve.ts';
@@ -31,6 +33,7 @@ export const serveCommand: Command = {
   flags: {
     host: { type: 'string', value: 'HOST', help: 'Address to listen on; default: 127.0.0.1' },
     port: { type: 'string', value: 'PORT', help: 'Port to listen on; default: 7420; 0 for a free one' },
+    background: { type: 'boolean', help: 'Start detached, and return when it is ready' },
     json: { type: 'boolean', help: 'Print one line of JSON when ready' },
     ...logFlags,
   },
@@ -42,28 +45,41 @@ export const serveCommand: Command = {
     const host = readFlag(invocation, 'host') ?? config.listen.host;
     const [problem] = findListenProblems({ ...config.auth, host, behindProxy: config.listen.behindProxy });
     if (problem !== undefined) throw new AmbitError('CONFIG_INVALID', { what: `--host ${host}: ${problem.message}.` });
+    const background = openBackgroundChild(invocation);
+    if (invocation.flags['background'] === true) await assertNotRunning(paths, invocation.env);
     await askForApprovals(invocation, paths, log);
+    if (invocation.flags['background'] === true) return startInBackground(invocation, paths, config);
     // From here on there is something to clean up, so signals need a handler.
-    const stopSignal = Promise.race([once(process, 'SIGTERM'), once(process, 'SIGINT')]);
+    let stop = () => {};
+    const stopRequest = new Promise<void>((resolve) => {
+      stop = resolve;
+    });
+    const signals = [once(process, 'SIGTERM'), once(process, 'SIGINT')];
+    const stopSignal = Promise.race([
+      ...signals,
+      stopRequest,
+      ...(background === undefined ? [] : [background.abandoned]),
+    ]);
     const gateway = await openGateway({
       config,
       ...paths,
       log,
       environment: invocation.env,
       onInstall: watchInstalls(invocation),
+      logFile: background?.logFile,
     });
     let removeEntry = () => {};
     try {
       let url = config.listen.publicUrl;
-      const control = await listenControlForDataDir(gateway, paths.dataDir, invocation.env, () => url);
+      const control = await listenControlForDataDir(gateway, paths.dataDir, invocation.env, () => url, stop);
       const address = { host, port: askedPort ?? config.listen.port };
       const http = await listenHttp(gateway, address, log).catch(async (error: NodeJS.ErrnoException) => {
         await control.close();
-        throw listenError(error, address);
+        throw await listenError(error, address, invocation.env);
       });
       url ??= http.url;
       gateway.prepare();
-      removeEntry = await listGateway(paths, invocation.env, log);
+      removeEntry = await listGateway(paths, http.url, invocation.env, log);
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
@@ -72,6 +88,7 @@ export const serveCommand: Command = {
       const folders = listWorkspaceFolders(config);
       for (const server of gateway.servers().values()) logServer(server, http.url, folders, log);
       const watching = watchConfig(paths.configFile, gateway, log);
+      background?.ready(ready);
       await stopSignal;
       // Removed first, so that no command chooses a gateway that is ending.
       removeEntry();
@@ -81,6 +98,7 @@ export const serveCommand: Command = {
       await http.close(drainMs);
       return 0;
     } finally {
+      background?.close();
       removeEntry();
       await gateway.close();
     }
@@ -88,9 +106,9 @@ export const serveCommand: Command = {
 };
 
 /** Lists this gateway for commands that do not name one. Returns a function that removes it again. */
-async function listGateway(paths: ConfigPaths, env: NodeJS.ProcessEnv, log: Log): Promise<() => void> {
+async function listGateway(paths: ConfigPaths, url: string, env: NodeJS.ProcessEnv, log: Log): Promise<() => void> {
   const socket = controlSocketPath(paths.dataDir, env);
-  const { folder, problems, remove } = await registerGateway({ ...paths, socket }, { env, home: homedir() });
+  const { folder, problems, remove } = await registerGateway({ ...paths, socket, url }, { env, home: homedir() });
   if (folder === undefined) {
     const hint = 'Commands find this gateway only with --config.';
     log.warn('not listed among the running gateways', { why: problems.join('; '), hint });
@@ -114,16 +132,48 @@ function logServer(server: ServerDefinition, url: string, folders: readonly stri
 
 /** Reasons why a socket cannot listen, by their code, with the remedy. */
 const listenProblems: Readonly<Record<string, readonly [why: string, hint: string]>> = {
-  EADDRINUSE: ['another program uses this port', 'End that program, or choose another port with --port PORT.'],
+  EADDRINUSE: [
+    'another program uses this port',
+    'End that program, or choose another port with --port PORT; --port 0 takes any free one.',
+  ],
   EACCES: ['ports below 1024 are for root', 'Choose a port from 1024 on with --port PORT.'],
   EADDRNOTAVAIL: ['this machine has no such address', 'Name an address of this machine with --host HOST.'],
   ENOTFOUND: ['there is no host of this name', 'Name an address of this machine with --host HOST.'],
 };
 
-function listenError(error: NodeJS.ErrnoException, { host, port }: { host: string; port: number }): Error {
+async function listenError(
+  error: NodeJS.ErrnoException,
+  { host, port }: { host: string; port: number },
+  env: NodeJS.ProcessEnv,
+): Promise<Error> {
   if (isAmbitError(error)) return error;
+  const holder = error.code === 'EADDRINUSE' ? await findGatewayOnPort(port, env) : undefined;
+  if (holder !== undefined) {
+    const flag = `--config ${quotePath(holder.configFile)}`;
+    return new AmbitError('CONFIG_INVALID', {
+      what: `The gateway cannot listen on ${host}:${port}: the gateway of ${shortenPath(holder.configFile)} (pid ${holder.pid}) uses this port.`,
+      hint: `Look at it with "ambit status ${flag}", end it with "ambit stop ${flag}", or choose another port with --port PORT.`,
+    });
+  }
   const [why, hint] = listenProblems[error.code ?? ''] ?? [error.message, 'Choose another port with --port PORT.'];
   return new AmbitError('CONFIG_INVALID', { what: `The gateway cannot listen on ${host}:${port}: ${why}.`, hint });
+}
+
+async function findGatewayOnPort(port: number, env: NodeJS.ProcessEnv) {
+  const running = await listRunningGateways({ env, home: homedir() });
+  return running.find(({ url }) => url !== undefined && URL.canParse(url) && new URL(url).port === String(port));
+}
+
+/** Throws if a gateway is running on the data directory. */
+async function assertNotRunning({ configFile, dataDir }: ConfigPaths, env: NodeJS.ProcessEnv): Promise<void> {
+  const listed = (await listRunningGateways({ env, home: homedir() })).find((entry) => entry.dataDir === dataDir);
+  if (listed === undefined && !(await isSocketAnswering(controlSocketPath(dataDir, env)))) return;
+  const at = listed?.url === undefined ? '' : ` at ${listed.url}`;
+  const pid = listed === undefined ? '' : ` (pid ${listed.pid})`;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `A gateway of ${shortenPath(configFile)} is running already${at}${pid}.`,
+    hint: 'Look at it with "ambit status", or end it with "ambit stop".',
+  });
 }
 
 function readPort(flag: unknown): number | undefined {
@@ -149,8 +199,9 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
       for (const warning of warnings) log.warn('configuration', { warning });
       log.info('configuration reloaded', { changed: changed.length === 0 ? undefined : changed.join(', ') });
     } catch (error) {
-      const lines = (error as Error).message.split('\n');
-      log.warn('configuration rejected, the previous one stays in use', { error: lines.length > 1 ? lines : lines[0] });
+      const [first = '', ...problems] = (error as Error).message.split('\n');
+      const rest = problems.length > 0 ? { problems } : {};
+      log.warn('configuration rejected, the previous one stays in use', { error: first, ...rest });
     }
   }
 

@@ -4,13 +4,14 @@ import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { createFetchedPackage } from '../../gateway/inspect/fetch-package.ts';
+import { describeServers, type ServerOverview } from '../../gateway/server-activity.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, type Invocation, jsonFlag } from '../command.ts';
 import { type ConfigPaths, loadConfiguration } from '../io/config-paths.ts';
+import { isUnreachable, runningGatewayRequest } from '../io/control-request.ts';
 import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
-import { printData, renderTable } from '../io/output.ts';
-import { serverOrigin } from '../io/show-server.ts';
+import { describeLastError, printData, renderTable } from '../io/output.ts';
 
 export interface ServerSetup {
   readonly paths: ConfigPaths;
@@ -20,43 +21,39 @@ export interface ServerSetup {
 }
 
 export const serverList: Command = {
-  help: 'List servers and whether they may start',
+  help: 'List servers with their state and last error',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const { servers, approvals, paths } = await loadTargetServers(invocation);
-    const rows = [...servers.values()].map((server) => {
-      const verdict = approvals.check(server);
-      return {
-        name: server.name,
-        source: server.source,
-        file: server.file ?? null,
-        origin: serverOrigin(server, paths),
-        transport: server.kind,
-        trust: server.trust,
-        era: server.era,
-        approval: server.source === 'operator' ? 'not needed' : verdict.state,
-        changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => line),
-        definitionHash: server.definitionHash,
-      };
-    });
-    printData(invocation, { servers: rows.map(({ origin: _, ...row }) => row) }, () =>
-      rows.length === 0
-        ? 'No servers. Add them to the configuration, or import them with "ambit import".'
+    const servers = await listServers(invocation);
+    printData(invocation, { servers }, () =>
+      servers.length === 0
+        ? 'No servers. Add one with "ambit server add", or import servers with "ambit import".'
         : renderTable(
-            ['NAME', 'FROM', 'VIA', 'TRUST', 'ERA', 'APPROVAL'],
-            rows.map((row) => [
-              row.name,
-              row.origin,
-              row.transport,
-              row.trust.length === 2 ? 'both' : (row.trust[0] ?? 'none'),
-              row.era,
-              row.approval === 'not needed' ? '-' : row.approval,
+            ['NAME', 'STATE', 'ERA', 'APPROVAL', 'PROCESSES', 'LAST ERROR'],
+            servers.map(({ name, state, era, approval, processes, lastError }) => [
+              name,
+              state ?? '-',
+              era ?? '-',
+              approval === 'not needed' ? '-' : approval,
+              processes === null ? '-' : String(processes),
+              describeLastError(name, lastError),
             ]),
-            { truncateStart: ['FROM'], states: ['APPROVAL'] },
+            { keepWidth: ['STATE', 'ERA', 'APPROVAL', 'PROCESSES'], states: ['STATE', 'APPROVAL'] },
           ),
     );
   },
 };
+
+/** Asks the running gateway for its servers; without one, reads the configuration. */
+async function listServers(invocation: Invocation): Promise<readonly ServerOverview[]> {
+  try {
+    return (await runningGatewayRequest(invocation, 'GET /api/v1/servers')).servers;
+  } catch (error) {
+    if (!isUnreachable(error)) throw error;
+  }
+  const { servers, approvals } = await loadTargetServers(invocation);
+  return describeServers(servers.values(), approvals);
+}
 
 /** Loads the servers of the configuration that a command is meant for. Needs no gateway. */
 export async function loadTargetServers(invocation: Invocation): Promise<ServerSetup> {

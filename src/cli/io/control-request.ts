@@ -1,51 +1,101 @@
 import { lstatSync } from 'node:fs';
+import type { IncomingMessage } from 'node:http';
 import type { ControlRequest } from '../../entrances/control/handle-request.ts';
 import type { AnswerOf, RequestOf, RouteName } from '../../entrances/control/routes.ts';
 import { openSocketHandle, type SocketHandle } from '../../entrances/control/socket-path.ts';
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
 import type { Invocation } from '../command.ts';
-import { announceGateway, findGateway } from './find-gateway.ts';
+import { announceGateway, findGateway, type GatewayTarget } from './find-gateway.ts';
 import { showProgress } from './progress.ts';
 
 /** Sends a request to the running gateway through its control socket; without a gateway, answers it from the store. */
 export async function controlRequest<Name extends RouteName>(
   invocation: Invocation,
   route: Name,
-  { id = '', query, body }: RequestOf<Name> = {},
+  parts: RequestOf<Name> = {},
 ): Promise<AnswerOf<Name>> {
+  const request = composeRequest(route, parts);
+  const target = await findGateway(invocation);
+  const answering = sendToGateway(invocation, target, request).catch(async (error: unknown) => {
+    if (!isUnreachable(error)) throw error;
+    // Loaded late: a gateway takes longer to load than the request takes.
+    const { offlineRequest } = await import('./offline-request.ts');
+    return offlineRequest(invocation, target, request);
+  });
+  const answer = await showProgress('Waiting for an answer', answering);
+  return readControlAnswer(answer) as AnswerOf<Name>;
+}
+
+/** Sends a request to the running gateway. Throws GATEWAY_UNREACHABLE if there is none. */
+export async function runningGatewayRequest<Name extends RouteName>(
+  invocation: Invocation,
+  route: Name,
+  parts: RequestOf<Name> = {},
+): Promise<AnswerOf<Name>> {
+  const answer = await sendToGateway(invocation, await findGateway(invocation), composeRequest(route, parts));
+  return readControlAnswer(answer) as AnswerOf<Name>;
+}
+
+async function sendToGateway(
+  invocation: Invocation,
+  target: GatewayTarget,
+  request: ControlRequest,
+): Promise<SocketAnswer> {
+  const answer = await requestOverSocket(target.socket, request);
+  announceGateway(invocation, target);
+  return answer;
+}
+
+export function isUnreachable(error: unknown): boolean {
+  return isAmbitError(error) && error.code === 'GATEWAY_UNREACHABLE';
+}
+
+export function composeRequest<Name extends RouteName>(
+  route: Name,
+  { id = '', query, body }: RequestOf<Name>,
+): ControlRequest {
   const [method = '', template = ''] = route.split(' ');
   const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
   const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
   const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
-  const request = { method, path, body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)) };
-  const target = await findGateway(invocation);
-  const answering = requestOverSocket(target.socket, request).then(
-    (answered) => {
-      announceGateway(invocation, target);
-      return answered;
-    },
-    async (error: unknown) => {
-      if (!isAmbitError(error) || error.code !== 'GATEWAY_UNREACHABLE') throw error;
-      // Loaded late: a gateway takes longer to load than the request takes.
-      const { offlineRequest } = await import('./offline-request.ts');
-      return offlineRequest(invocation, target, request);
-    },
-  );
-  const answer = await showProgress('Waiting for an answer', answering);
-  if (answer.status < 400) return answer.body as AnswerOf<Name>;
+  return { method, path, body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)) };
+}
+
+interface SocketAnswer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+/** Returns the body of an answer, or throws its problem as an error. */
+export function readControlAnswer(answer: SocketAnswer): unknown {
+  if (answer.status < 400) return answer.body;
   const { code: errorCode, detail, hint } = answer.body as { code?: string; detail?: string; hint?: string };
   const code = errorCode !== undefined && errorCode in errorTable ? (errorCode as ErrorCode) : 'INTERNAL';
   throw new AmbitError(code, { ...(detail === undefined ? {} : { what: detail }), ...(hint ? { hint } : {}) });
 }
 
-async function requestOverSocket(
+export async function requestOverSocket(
+  socket: string,
+  request: ControlRequest,
+  signal?: AbortSignal,
+): Promise<SocketAnswer> {
+  const response = await openOverSocket(socket, request, signal);
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  const text = Buffer.concat(chunks).toString();
+  return { status: response.statusCode ?? 0, body: text === '' ? {} : (JSON.parse(text) as unknown) };
+}
+
+/** Sends a request and resolves with the beginning of the answer. */
+export async function openOverSocket(
   socket: string,
   { method, path, body }: ControlRequest,
-): Promise<{ readonly status: number; readonly body: unknown }> {
+  signal?: AbortSignal,
+): Promise<IncomingMessage> {
   const handle = openControlSocket(socket);
   // Loaded late: it is not needed where there is no socket.
   const { request } = await import('node:http');
-  const { status, text } = await new Promise<{ status: number; text: string }>((resolve, reject) => {
+  return new Promise<IncomingMessage>((resolve, reject) => {
     const asking = request(
       {
         socketPath: handle.path,
@@ -54,18 +104,13 @@ async function requestOverSocket(
         method,
         path,
         headers: body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length },
+        ...(signal === undefined ? {} : { signal }),
       },
-      (response) => {
-        const chunks: Buffer[] = [];
-        response.on('data', (chunk: Buffer) => chunks.push(chunk));
-        response.on('end', () => resolve({ status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() }));
-        response.on('error', reject);
-      },
+      resolve,
     );
     asking.on('error', (cause) => reject(new AmbitError('GATEWAY_UNREACHABLE', { cause })));
     asking.end(body);
   }).finally(handle.release);
-  return { status, body: text === '' ? {} : (JSON.parse(text) as unknown) };
 }
 
 function openControlSocket(socket: string): SocketHandle {

@@ -96,7 +96,7 @@ function isNamed(invocation: Invocation, flag: string, variable: string): boolea
   return readFlag(invocation, flag) !== undefined || (invocation.env[variable] ?? '') !== '';
 }
 
-function isSamePath(one: string, other: string): boolean {
+export function isSamePath(one: string, other: string): boolean {
   return one === other || resolveIfPresent(one) === resolveIfPresent(other);
 }
 
@@ -112,12 +112,12 @@ function severalRunningError(running: readonly GatewayEntry[], namesConfig: bool
 }
 
 /** Quotes a path for a shell where it needs that. Control characters are escaped when the line is printed. */
-function quotePath(path: string): string {
+export function quotePath(path: string): string {
   return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''").replaceAll('\n', '\\n')}'`;
 }
 
 /** Shows a path below the home folder with `~`. */
-function shortenPath(path: string): string {
+export function shortenPath(path: string): string {
   const home = homedir();
   return home.length > 1 && path.startsWith(home + sep) ? `~${path.slice(home.length)}` : path;
 }

@@ -114,3 +114,12 @@ export function renderDuration(iso: string, now = Date.now()): string {
   if (seconds < 7200) return `${Math.round(seconds / 60)}m`;
   return seconds < 172_800 ? `${Math.round(seconds / 3600)}h` : `${Math.round(seconds / 86_400)}d`;
 }
+
+/** The last error of a server with its age, without the name of the server, which stands beside it. */
+export function describeLastError(
+  server: string,
+  lastError: { readonly at: string; readonly message: string } | null,
+): string {
+  if (lastError === null) return '-';
+  return `${relativeTime(lastError.at)}: ${lastError.message.replace(`The server "${server}" `, '')}`;
+}

@@ -26,7 +26,7 @@ const ambit = (...args: string[]): Promise<ExitedCommand> =>
   ambitInProcess([...args, '--config', project.configFile, '--data-dir', project.dataDir]);
 
 describe('ambit server list', () => {
-  test('says where each is from and whether it may start, within 80 columns', async () => {
+  test('without a gateway it says whether each may start, within 80 columns', async () => {
     writeFileSync(
       project.configFile,
       `version: 1\ninclude: [../project/.mcp.json]\nservers:\n  own: { command: node }\n  ${'long-'.repeat(7)}name: { url: "https://h/mcp", era: handshake }\n  taken: { command: node, imported: claude-desktop }\n`,
@@ -35,9 +35,11 @@ describe('ambit server list', () => {
     const { code, stdout } = await ambit('server', 'list');
     expect(code).toBe(0);
     expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
-    expect(stdout).toMatch(/^own +configuration +stdio +both +auto +-$/m);
-    expect(stdout).toMatch(/^taken +…?\S*(?:import )?.*claude-desktop +stdio +both +auto +unapproved$/m);
-    expect(stdout).toMatch(/^theirs +\S+ +stdio +both +auto +unapproved$/m);
+    expect(stdout).toMatch(/^NAME +STATE +ERA +APPROVAL +PROCESSES +LAST ERROR$/m);
+    expect(stdout).toMatch(/^own +- +- +- +- +-$/m);
+    expect(stdout).toMatch(/^long-\S+ +- +handshake +- +- +-$/m);
+    expect(stdout).toMatch(/^taken +- +- +unapproved +- +-$/m);
+    expect(stdout).toMatch(/^theirs +- +- +unapproved +- +-$/m);
     expect(stdout).not.toContain('sk-secret');
     const listed = JSON.parse((await ambit('server', 'list', '--json')).stdout) as {
       servers: { name: string; approval: string; source: string }[];
@@ -158,7 +160,7 @@ describe('ambit server approve', () => {
     await project.declare({ x: { command: 'node', args: ['one.mjs'] } });
     await ambit('server', 'approve', 'x', '--yes');
     project.write('one.mjs', '2');
-    expect((await ambit('server', 'list')).stdout).toMatch(/^x .* changed$/m);
+    expect((await ambit('server', 'list')).stdout).toMatch(/^x .* changed .*$/m);
     const { stderr } = await ambit('server', 'approve', 'x');
     expect(stderr).toMatch(/Since it was approved \(\d{4}-.*\):\n {2}script one\.mjs: content changed\n/);
   });
