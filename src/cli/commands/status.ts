@@ -172,20 +172,18 @@ export const logsCommand: Command = {
     }
     const id = requirePositional(invocation, 'SERVER');
     const query = { lines, session };
-    try {
-      if (follows) return await followServerLog(invocation, id, query);
-      const log = await runningGatewayRequest(invocation, 'GET /api/v1/servers/{id}/logs', { id, query });
-      for (const line of log.lines) await printLogLine(invocation, line);
-      if (log.lines.length === 0) say(`No process of "${id}" has written to stderr since the gateway started.`);
-      return undefined;
-    } catch (error) {
-      throw isUnreachable(error) ? noGatewayError() : error;
-    }
+    if (follows) return followServerLog(invocation, id, query);
+    const request = runningGatewayRequest(invocation, 'GET /api/v1/servers/{id}/logs', { id, query });
+    const log = await request.catch(explainMissingGateway);
+    for (const line of log.lines) await printLogLine(invocation, line);
+    if (log.lines.length === 0) say(`No process of "${id}" has written to stderr since the gateway started.`);
+    return undefined;
   },
 };
 
-function noGatewayError(): AmbitError {
-  return new AmbitError('GATEWAY_UNREACHABLE', {
+function explainMissingGateway(error: unknown): never {
+  if (!isUnreachable(error)) throw error;
+  throw new AmbitError('GATEWAY_UNREACHABLE', {
     what: 'No gateway is running, and only a running gateway has the logs of its servers.',
     hint: 'Start one with "ambit serve". Lines of earlier gateways are in the journal, as events "stderr".',
   });
@@ -207,7 +205,7 @@ async function followServerLog(
 ): Promise<number> {
   const target = await findGateway(invocation);
   const request = composeRequest('GET /api/v1/servers/{id}/logs', { id, query: { ...query, follow: 'true' } });
-  const response = await openOverSocket(target.socket, request);
+  const response = await openOverSocket(target.socket, request).catch(explainMissingGateway);
   if (response.statusCode !== 200) {
     const chunks: Buffer[] = [];
     for await (const chunk of response) chunks.push(chunk as Buffer);
@@ -349,7 +347,7 @@ async function waitForEnd(stopping: StoppedProcess, socket: string): Promise<voi
         hint: `Look at its log; "kill -KILL ${stopping.pid}" ends it without waiting for calls.`,
       });
     }
-    if (waited > progressMs && !hasSaid) say('waiting for calls under way to end …');
+    if (waited > progressMs && !hasSaid) say('waiting for the gateway to end …');
     hasSaid ||= waited > progressMs;
     await delay(pollMs);
   }

@@ -158,6 +158,8 @@ export function serveServerLog(
 ): Promise<void> {
   let position = from;
   response.writeHead(200, eventStreamHeaders);
+  // A reader of a silent server shall know that it is connected.
+  response.flushHeaders();
   const send = (type: string, data: unknown) => response.write(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
   for (const line of lines) send('line', line);
 

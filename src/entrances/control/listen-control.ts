@@ -121,7 +121,7 @@ const staleSocketCodes = new Set(['ECONNREFUSED', 'ENOENT', 'ENOTSOCK']);
 function alreadyRunningError(): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: 'Another gateway is already running on this data directory.',
-    hint: 'Stop it first, or choose another data directory with --data-dir.',
+    hint: 'Stop it with "ambit stop", or choose another data directory with --data-dir.',
   });
 }
 

@@ -148,9 +148,9 @@ test('an imported server is held to what was shown', async () => {
   writeFileAt('project/server.js', 'one');
   await ambit(file, '--yes');
   const list = () => ambitInProcess(['server', 'list', '--config', configFile, '--data-dir', dataDir()]);
-  expect((await list()).stdout).toMatch(/^local .* approved$/m);
+  expect((await list()).stdout).toMatch(/^local .* approved /m);
   writeFileAt('project/server.js', 'two');
-  expect((await list()).stdout).toMatch(/^local .* changed$/m);
+  expect((await list()).stdout).toMatch(/^local .* changed /m);
 });
 
 test('S2: a file that may hold a secret is made private, and undo keeps it so', async () => {

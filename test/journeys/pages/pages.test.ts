@@ -5,7 +5,7 @@ import { listPages } from './list-pages.ts';
 import { canRunPage, startPageServices } from './page-services.ts';
 import { readPage } from './read-page.ts';
 import { runPage } from './run-page.ts';
-import { createScene, linkCheckout } from './scene.ts';
+import { createScene, endBackgroundGateways, linkCheckout } from './scene.ts';
 import { writeShellFunctions } from './shell-functions.ts';
 
 const commands = await startCommandServer();
@@ -20,6 +20,7 @@ describe.concurrent('a newcomer with an empty home folder', () => {
       await runPage(path, { ...scene, functions: writeShellFunctions(commands), services });
     } finally {
       await services.close();
+      endBackgroundGateways(scene);
       scene.remove();
     }
   });

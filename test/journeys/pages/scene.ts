@@ -1,4 +1,14 @@
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ambitBin, repository } from '../start-ambit.ts';
@@ -28,6 +38,16 @@ export function createScene(): PageScene {
   const path = [programs, dirname(process.execPath), process.env['PATH']].join(':');
   const env = { ...keepEnvironment(), PATH: path, HOME: home };
   return { home, env, programs, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+/** Ends the gateways that a page has started in the background. A page that succeeds leaves none. */
+export function endBackgroundGateways({ home }: PageScene): void {
+  const folder = join(home, '.local/state/ambit/run');
+  if (!existsSync(folder)) return;
+  for (const name of readdirSync(folder).filter((each) => each.endsWith('.json'))) {
+    const { pid } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as { pid: number };
+    if (existsSync(`/proc/${pid}`)) process.kill(pid);
+  }
 }
 
 /** A checkout made of links, and its command. The examples are copied: their servers write. */
