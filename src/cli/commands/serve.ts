@@ -5,7 +5,12 @@ import { basename, dirname } from 'node:path';
 import { loadConfig } from '../../config/load/load.ts';
 import { listWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { findListenProblems } from '../../config/schema/listen-rules.ts';
-import { isSocketAnswering, listRunningGateways, registerGateway } from '../../entrances/control/gateway-registry.ts';
+import {
+  announceStart,
+  isSocketAnswering,
+  listRunningGateways,
+  registerGateway,
+} from '../../entrances/control/gateway-registry.ts';
 import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { listenHttp } from '../../entrances/http/listen-http.ts';
@@ -60,6 +65,9 @@ export const serveCommand: Command = {
       stopRequest,
       ...(background === undefined ? [] : [background.abandoned]),
     ]);
+    const socket = controlSocketPath(paths.dataDir, invocation.env);
+    // Removed when the gateway is ready or has failed.
+    const endStart = announceStart({ ...paths, socket }, { env: invocation.env, home: homedir() });
     const gateway = await openGateway({
       config,
       ...paths,
@@ -67,6 +75,9 @@ export const serveCommand: Command = {
       environment: invocation.env,
       onInstall: watchInstalls(invocation),
       logFile: background?.logFile,
+    }).catch((error: unknown) => {
+      endStart();
+      throw error;
     });
     let removeEntry = () => {};
     try {
@@ -80,6 +91,7 @@ export const serveCommand: Command = {
       url ??= http.url;
       gateway.prepare();
       removeEntry = await listGateway(paths, http.url, invocation.env, log);
+      endStart();
       const ready = { url: http.url, mcpUrl: `${http.url}/mcp`, adminUrl: `${http.url}/` };
       if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify(ready)}\n`);
       log.info('listening', { url: http.url });
@@ -99,6 +111,7 @@ export const serveCommand: Command = {
       return 0;
     } finally {
       background?.close();
+      endStart();
       removeEntry();
       await gateway.close();
     }

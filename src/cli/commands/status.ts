@@ -151,7 +151,7 @@ const maxLines = 1000;
 
 export const logsCommand: Command = {
   operands: '[SERVER]',
-  help: 'show the stderr of a server; without SERVER, the log of a gateway in the background',
+  help: 'show the stderr of a server, or the log of the background gateway',
   flags: {
     follow: { type: 'boolean', short: 'f', help: 'go on with new lines until Ctrl-C' },
     lines: { type: 'string', short: 'n', value: 'N', help: `at most N lines, default ${defaultLines}` },

@@ -1,8 +1,13 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { sep } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Config } from '../../config/schema/schema.ts';
-import { type GatewayEntry, listRunningGateways } from '../../entrances/control/gateway-registry.ts';
+import {
+  type GatewayEntry,
+  listRunningGateways,
+  listStartingGateways,
+} from '../../entrances/control/gateway-registry.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
@@ -57,11 +62,10 @@ async function chooseGateway(
   const choice = namesConfig || namesDataDir ? 'named' : 'default';
   const usual = { ...located, socket: controlSocketPath(located.dataDir, env), choice } as const;
   if (namesConfig && namesDataDir) return usual;
-  const running = (await listRunningGateways({ env, home: homedir() })).filter(
-    (entry) =>
-      (!namesConfig || isSamePath(entry.configFile, located.configFile)) &&
-      (!namesDataDir || isSamePath(entry.dataDir, located.dataDir)),
-  );
+  const isMeant = (entry: GatewayEntry) =>
+    (!namesConfig || isSamePath(entry.configFile, located.configFile)) &&
+    (!namesDataDir || isSamePath(entry.dataDir, located.dataDir));
+  const running = await listReadyGateways(env, isMeant);
   const fitting = namesConfig ? running.filter(({ dataDir }) => isSamePath(dataDir, located.dataDir)) : [];
   const [entry, ...others] = fitting.length > 0 ? fitting : running;
   if (entry === undefined || (others.length > 0 && orDefault)) return usual;
@@ -70,6 +74,35 @@ async function chooseGateway(
   if (choice === 'named') return { configFile, dataDir, socket, choice };
   sayOnce(invocation, `using the running gateway of ${shortenPath(configFile)} (pid ${pid})`);
   return { configFile, dataDir, socket, choice: 'running' };
+}
+
+const maxStartMs = 15_000;
+const progressMs = 2000;
+const pollMs = 25;
+
+/** Lists the running gateways that are meant. If there is none but one is starting, waits until it is ready. */
+async function listReadyGateways(
+  env: NodeJS.ProcessEnv,
+  isMeant: (entry: GatewayEntry) => boolean,
+): Promise<GatewayEntry[]> {
+  const places = { env, home: homedir() };
+  const list = async () => (await listRunningGateways(places)).filter(isMeant);
+  const running = await list();
+  if (running.length > 0) return running;
+  const began = Date.now();
+  let hasSaid = false;
+  for (;;) {
+    const [starting] = listStartingGateways(places).filter(isMeant);
+    const waited = Date.now() - began;
+    if (starting === undefined || waited > maxStartMs) return list();
+    if (waited > progressMs && !hasSaid) {
+      process.stderr.write(
+        `ambit: waiting for the gateway of ${escapeControls(shortenPath(starting.configFile))} to be ready …\n`,
+      );
+      hasSaid = true;
+    }
+    await delay(pollMs);
+  }
 }
 
 /** Says that a gateway answered, if the command was not told which one to use. */

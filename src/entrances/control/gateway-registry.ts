@@ -45,6 +45,8 @@ interface RegistryPlaces {
   readonly home: string;
 }
 
+type NewEntry = Pick<GatewayEntry, 'configFile' | 'dataDir' | 'socket' | 'url'>;
+
 interface FoundEntry {
   readonly file: string;
   readonly inode: number;
@@ -54,6 +56,8 @@ interface FoundEntry {
 
 const maxEntryBytes = 16 * 1024;
 const entryName = /^[0-9a-f]{16}\.json$/;
+/** Entries of gateways that are not ready yet. A gateway that is ready keeps its own entry beside them. */
+const startingName = /^[0-9a-f]{16}\.[0-9]+\.starting\.json$/;
 const leftoverName = /^[0-9a-f]{16}\.json\.[0-9]+\.[0-9a-f]+\.tmp$/;
 const leftoverMs = 60_000;
 /** Zombie and dead, as /proc says it. */
@@ -79,19 +83,44 @@ export function listGatewayProcesses(places: RegistryPlaces): GatewayEntry[] {
     .flatMap(({ entry }) => (entry !== undefined && isProcessRunning(entry) ? [entry] : []));
 }
 
+/** Lists the gateways of this user that are starting. Without /proc they cannot be told from killed ones: none then. */
+export function listStartingGateways(places: RegistryPlaces): GatewayEntry[] {
+  return locateRegistryFolders(places)
+    .filter(({ path }) => findDistrust(path) === undefined)
+    .flatMap(({ path }) => readEntries(path, startingName))
+    .flatMap(({ entry }) => (entry !== undefined && entry.processStart !== null ? [entry] : []))
+    .filter((entry) => isProcessRunning(entry));
+}
+
+/**
+ * Lists this process as a gateway that is starting, so that commands wait for it. Returns a function that removes the
+ * entry again.
+ */
+export function announceStart(gateway: NewEntry, places: RegistryPlaces): () => void {
+  const own = createOwnEntry(gateway);
+  for (const folder of locateRegistryFolders(places)) {
+    try {
+      prepareFolder(folder);
+      const file = join(folder.path, `${hashDataDir(own.dataDir)}.${own.pid}.starting.json`);
+      writeAtomically(file, `${JSON.stringify(own)}\n`);
+      return () => rmSync(file, { force: true });
+    } catch {
+      // The gateway starts all the same. When it is ready, it says why it cannot be listed.
+    }
+  }
+  return () => {};
+}
+
 /**
  * Lists a gateway whose control socket is listening, and removes entries of gateways that were killed. A gateway that
  * cannot be listed works all the same, so nothing is thrown.
  */
 export async function registerGateway(
-  gateway: Pick<GatewayEntry, 'configFile' | 'dataDir' | 'socket' | 'url'>,
+  gateway: NewEntry,
   places: RegistryPlaces,
   renewEveryMs = renewMs,
 ): Promise<Registration> {
-  const own = {
-    ...{ configFile: gateway.configFile, dataDir: gateway.dataDir, socket: gateway.socket, url: gateway.url },
-    ...{ pid: process.pid, processStart: readProcessStart(process.pid) ?? null, startedAt: new Date().toISOString() },
-  };
+  const own = createOwnEntry(gateway);
   const problems: string[] = [];
   for (const folder of locateRegistryFolders(places)) {
     try {
@@ -108,6 +137,12 @@ export async function registerGateway(
     }
   }
   return { folder: undefined, problems, remove() {} };
+}
+
+function createOwnEntry({ configFile, dataDir, socket, url }: NewEntry): GatewayEntry {
+  const { pid } = process;
+  const startedAt = new Date().toISOString();
+  return { configFile, dataDir, socket, url, pid, processStart: readProcessStart(pid) ?? null, startedAt };
 }
 
 function prepareFolder({ path, base }: RegistryFolder): void {
@@ -148,9 +183,9 @@ function isOwnUser(uid: number): boolean {
   return process.getuid === undefined || uid === process.getuid();
 }
 
-function readEntries(folder: string): FoundEntry[] {
+function readEntries(folder: string, names = entryName): FoundEntry[] {
   return readdirSync(folder)
-    .filter((name) => entryName.test(name))
+    .filter((name) => names.test(name))
     .flatMap((name) => readEntry(join(folder, name)) ?? []);
 }
 
@@ -244,7 +279,7 @@ export async function isSocketAnswering(socket: string): Promise<boolean> {
 
 /** Writes the entry of this process, and removes those of gateways that are gone. One gateway does so at a time. */
 async function writeEntry(folder: string, own: GatewayEntry): Promise<string> {
-  const file = join(folder, `${createHash('sha256').update(own.dataDir).digest('hex').slice(0, 16)}.json`);
+  const file = join(folder, `${hashDataDir(own.dataDir)}.json`);
   const found = readEntries(folder);
   const answering = await Promise.all(found.map(({ entry }) => entry !== undefined && isSocketAnswering(entry.socket)));
   const stale = found.filter((_, i) => !answering[i]);
@@ -259,8 +294,15 @@ async function writeEntry(folder: string, own: GatewayEntry): Promise<string> {
   return file;
 }
 
-/** Removes half-written entries of killed processes. */
+function hashDataDir(dataDir: string): string {
+  return createHash('sha256').update(dataDir).digest('hex').slice(0, 16);
+}
+
+/** Removes half-written entries of killed processes, and those of gateways that were killed while they started. */
 function removeLeftovers(folder: string): void {
+  for (const { file, entry } of readEntries(folder, startingName)) {
+    if (entry === undefined || !isProcessRunning(entry)) rmSync(file, { force: true });
+  }
   for (const name of readdirSync(folder).filter((each) => leftoverName.test(each))) {
     const stats = lstatSync(join(folder, name), { throwIfNoEntry: false });
     if (stats?.isFile() && Date.now() - stats.mtimeMs > leftoverMs) rmSync(join(folder, name), { force: true });

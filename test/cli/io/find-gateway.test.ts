@@ -2,8 +2,9 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { findGateway } from '../../../src/cli/io/find-gateway.ts';
 import { locateDataDir } from '../../../src/config/load/locate.ts';
-import { type Registration, registerGateway } from '../../../src/entrances/control/gateway-registry.ts';
+import { announceStart, type Registration, registerGateway } from '../../../src/entrances/control/gateway-registry.ts';
 import { controlSocketPath } from '../../../src/entrances/control/socket-path.ts';
 import { ambitInProcess, openControlledGateway } from '../in-process.ts';
 
@@ -116,6 +117,23 @@ describe('the gateway of a command', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: said() });
     expect(JSON.parse(stdout)).toMatchObject({ sessions: [{ name: `of-${name}` }] });
   });
+});
+
+it.runIf(process.platform === 'linux')('a command waits for a gateway that is starting', async () => {
+  const paths = { ...gateways.garden(), socket: controlSocketPath(gateways.garden().dataDir, {}) };
+  const places = { env: { XDG_RUNTIME_DIR: runtime }, home: at('home') };
+  const endStart = announceStart(paths, places);
+  let looks = 0;
+  const env = {
+    /** Read with each look at the list. The gateway is ready when the command has looked several times. */
+    get XDG_RUNTIME_DIR(): string {
+      if (++looks === 5) void registerGateway(paths, places).then((entry) => [entries.push(entry), endStart()]);
+      return runtime;
+    },
+  };
+  const target = await findGateway({ flags: {}, positionals: [], passthrough: [], env });
+  expect(target).toMatchObject({ configFile: at('garden/ambit.yaml'), choice: 'running' });
+  for (const { remove } of entries.splice(0)) remove();
 });
 
 describe('with several running, a command asks for one and does nothing', () => {
