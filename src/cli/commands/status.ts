@@ -30,7 +30,7 @@ import {
   isSamePath,
   shortenPath,
 } from '../io/find-gateway.ts';
-import { describeLastError, printData, renderPairs, renderTable } from '../io/output.ts';
+import { describeLastError, noticeWait, printData, renderPairs, renderTable } from '../io/output.ts';
 
 type GatewayStatus = AnswerOf<'GET /api/v1/status'>;
 type LogLine = AnswerOf<'GET /api/v1/servers/{id}/logs'>['lines'][number];
@@ -279,7 +279,6 @@ function readerGone(): AbortSignal {
 /** The gateway promises to end within 5 s; a machine under load gets more. */
 const maxStopMs = 30_000;
 const maxAnswerMs = 5000;
-const progressMs = 2000;
 const pollMs = 25;
 
 type StoppedProcess = Pick<GatewayEntry, 'pid' | 'processStart'> & { readonly background?: boolean };
@@ -335,21 +334,22 @@ function signalGateway({ env }: Invocation, target: GatewayTarget): StoppedProce
 }
 
 async function waitForEnd(stopping: StoppedProcess, socket: string): Promise<void> {
-  const began = Date.now();
+  const until = Date.now() + maxStopMs;
+  const endWait = noticeWait('waiting for the gateway to end …');
   // The process of a gateway in a container cannot be seen from outside; then its socket tells.
   const isVisible = isAlive(stopping);
-  let hasSaid = false;
-  while (isVisible ? isAlive(stopping) : await isSocketAnswering(socket)) {
-    const waited = Date.now() - began;
-    if (waited > maxStopMs) {
-      throw new AmbitError('GATEWAY_UNREACHABLE', {
-        what: `The gateway was asked to end ${maxStopMs / 1000} seconds ago, and its process ${stopping.pid} still runs.`,
-        hint: `Look at its log; "kill -KILL ${stopping.pid}" ends it without waiting for calls.`,
-      });
+  try {
+    while (isVisible ? isAlive(stopping) : await isSocketAnswering(socket)) {
+      if (Date.now() > until) {
+        throw new AmbitError('GATEWAY_UNREACHABLE', {
+          what: `The gateway was asked to end ${maxStopMs / 1000} seconds ago, and its process ${stopping.pid} still runs.`,
+          hint: `Look at its log; "kill -KILL ${stopping.pid}" ends it without waiting for calls.`,
+        });
+      }
+      await delay(pollMs);
     }
-    if (waited > progressMs && !hasSaid) say('waiting for the gateway to end …');
-    hasSaid ||= waited > progressMs;
-    await delay(pollMs);
+  } finally {
+    endWait();
   }
 }
 

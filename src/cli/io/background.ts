@@ -24,6 +24,7 @@ import { commandLine } from '../../package-paths.ts';
 import { type Invocation, readFlag } from '../command.ts';
 import type { ConfigPaths } from './config-paths.ts';
 import { shortenPath } from './find-gateway.ts';
+import { noticeWait } from './output.ts';
 
 /** The addresses that a gateway prints when it is ready. */
 export interface ReadyMessage {
@@ -46,7 +47,6 @@ export interface BackgroundChild {
 const logVariable = 'AMBIT_BACKGROUND_LOG';
 const maxLogBytes = 10 * 1024 * 1024;
 const checkLogMs = 60_000;
-const progressMs = 2000;
 const maxShownBytes = 64 * 1024;
 const passedFlags = ['host', 'port', 'log-level', 'log-format'];
 
@@ -102,16 +102,13 @@ export async function startInBackground(invocation: Invocation, paths: ConfigPat
 
 /** Resolves with the addresses of the gateway, or with undefined if it ends before it is ready. */
 async function waitUntilReady(child: ChildProcess): Promise<ReadyMessage | undefined> {
-  const progress = setTimeout(
-    () => process.stderr.write('ambit: waiting for the gateway to be ready …\n'),
-    progressMs,
-  ).unref();
+  const endWait = noticeWait('waiting for the gateway to be ready …');
   const heard = once(child, 'message').then(([message]) => message as ReadyMessage);
   const ended = once(child, 'exit').then(() => undefined);
   try {
     return await Promise.race([heard, ended]);
   } finally {
-    clearTimeout(progress);
+    endWait();
     heard.catch(() => {});
     if (child.connected) child.disconnect();
   }

@@ -15,6 +15,7 @@ import { type Invocation, readFlag, UsageError } from '../command.ts';
 import { paintText } from './colour.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from './config-paths.ts';
 import { clearProgress } from './progress.ts';
+import { noticeWait } from './output.ts';
 
 /** The configuration and store that a command works on, and the socket of the gateway that may serve them. */
 export interface GatewayTarget extends ConfigPaths {
@@ -77,7 +78,6 @@ async function chooseGateway(
 }
 
 const maxStartMs = 15_000;
-const progressMs = 2000;
 const pollMs = 25;
 
 /** Lists the running gateways that are meant. If there is none but one is starting, waits until it is ready. */
@@ -89,20 +89,14 @@ async function listReadyGateways(
   const list = async () => (await listRunningGateways(places)).filter(isMeant);
   const running = await list();
   if (running.length > 0) return running;
-  const began = Date.now();
-  let hasSaid = false;
-  for (;;) {
-    const [starting] = listStartingGateways(places).filter(isMeant);
-    const waited = Date.now() - began;
-    if (starting === undefined || waited > maxStartMs) return list();
-    if (waited > progressMs && !hasSaid) {
-      process.stderr.write(
-        `ambit: waiting for the gateway of ${escapeControls(shortenPath(starting.configFile))} to be ready …\n`,
-      );
-      hasSaid = true;
-    }
-    await delay(pollMs);
-  }
+  const listStarting = () => listStartingGateways(places).filter(isMeant);
+  const [starting] = listStarting();
+  if (starting === undefined) return list();
+  const until = Date.now() + maxStartMs;
+  const endWait = noticeWait(`waiting for the gateway of ${shortenPath(starting.configFile)} to be ready …`);
+  while (listStarting().length > 0 && Date.now() < until) await delay(pollMs);
+  endWait();
+  return list();
 }
 
 /** Says that a gateway answered, if the command was not told which one to use. */
