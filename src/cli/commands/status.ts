@@ -10,6 +10,7 @@ import {
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import { type Command, type Invocation, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
 import { followGatewayLog, gatewayLogFile, printGatewayLog } from '../io/background.ts';
 import { loadConfiguration } from '../io/config-paths.ts';
@@ -30,7 +31,8 @@ import {
   isSamePath,
   shortenPath,
 } from '../io/find-gateway.ts';
-import { describeLastError, noticeWait, printData, renderPairs, renderTable } from '../io/output.ts';
+import { describeLastError, printData, renderPairs, renderTable } from '../io/output.ts';
+import { showProgress } from '../io/progress.ts';
 
 type GatewayStatus = AnswerOf<'GET /api/v1/status'>;
 type LogLine = AnswerOf<'GET /api/v1/servers/{id}/logs'>['lines'][number];
@@ -38,7 +40,7 @@ type LogLine = AnswerOf<'GET /api/v1/servers/{id}/logs'>['lines'][number];
 const say = (line: string) => void process.stderr.write(`ambit: ${escapeControls(line)}\n`);
 
 export const statusCommand: Command = {
-  help: 'show the running gateway, its sessions, servers and processes',
+  help: 'Show the running gateway, its sessions and servers',
   flags: { json: jsonFlag },
   async run(invocation) {
     const target = await findGateway(invocation);
@@ -141,7 +143,7 @@ export function describeUptime(ms: number): string {
   const parts = units.slice(first, first + 2).map(([name, size]) => {
     const count = Math.floor(rest / size);
     rest -= count * size;
-    return count === 0 ? '' : `${count} ${name}${count === 1 ? '' : 's'}`;
+    return count === 0 ? '' : formatCount(count, name);
   });
   return parts.filter((part) => part !== '').join(' ');
 }
@@ -151,12 +153,12 @@ const maxLines = 1000;
 
 export const logsCommand: Command = {
   operands: '[SERVER]',
-  help: 'show the stderr of a server, or the log of the background gateway',
+  help: 'Show the stderr of a server, or the log of the gateway',
   flags: {
-    follow: { type: 'boolean', short: 'f', help: 'go on with new lines until Ctrl-C' },
-    lines: { type: 'string', short: 'n', value: 'N', help: `at most N lines, default ${defaultLines}` },
-    session: { type: 'string', value: 'ID', help: 'only lines of this session' },
-    json: { type: 'boolean', help: 'one JSON object per line on stdout' },
+    follow: { type: 'boolean', short: 'f', help: 'Wait for new lines until Ctrl-C' },
+    lines: { type: 'string', short: 'n', value: 'N', help: `Show at most N lines; default: ${defaultLines}` },
+    session: { type: 'string', value: 'ID', help: 'Show only lines of this session' },
+    json: { type: 'boolean', help: 'Print one JSON object per line' },
   },
   async run(invocation) {
     const lines = readLines(invocation);
@@ -240,7 +242,7 @@ async function printEvent(invocation: Invocation, event: string): Promise<void> 
   if (type !== 'dropped') return;
   const { count } = JSON.parse(data) as { count: number };
   if (invocation.flags.json === true) await writeOut(invocation, { dropped: count }, '');
-  else say(`${count} lines dropped`);
+  else say(`${formatCount(count, 'line')} dropped`);
 }
 
 function printLogLine(invocation: Invocation, shown: LogLine): Promise<void> {
@@ -284,7 +286,7 @@ const pollMs = 25;
 type StoppedProcess = Pick<GatewayEntry, 'pid' | 'processStart'> & { readonly background?: boolean };
 
 export const stopCommand: Command = {
-  help: 'end the running gateway, after the calls under way',
+  help: 'Stop the running gateway after its calls have finished',
   flags: { json: jsonFlag },
   async run(invocation) {
     const target = await findGateway(invocation);
@@ -296,7 +298,7 @@ export const stopCommand: Command = {
         hint: 'List what is running with "ambit status".',
       });
     }
-    await waitForEnd(stopping, target.socket);
+    await showProgress('Waiting for the gateway to end', waitForEnd(stopping, target.socket));
     const { pid, background } = stopping;
     const kind = background === undefined ? '' : background ? ' in the background' : ' in the foreground';
     if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify({ stopped: true, pid })}\n`);
@@ -335,21 +337,16 @@ function signalGateway({ env }: Invocation, target: GatewayTarget): StoppedProce
 
 async function waitForEnd(stopping: StoppedProcess, socket: string): Promise<void> {
   const until = Date.now() + maxStopMs;
-  const endWait = noticeWait('waiting for the gateway to end …');
   // The process of a gateway in a container cannot be seen from outside; then its socket tells.
   const isVisible = isAlive(stopping);
-  try {
-    while (isVisible ? isAlive(stopping) : await isSocketAnswering(socket)) {
-      if (Date.now() > until) {
-        throw new AmbitError('GATEWAY_UNREACHABLE', {
-          what: `The gateway was asked to end ${maxStopMs / 1000} seconds ago, and its process ${stopping.pid} still runs.`,
-          hint: `Look at its log; "kill -KILL ${stopping.pid}" ends it without waiting for calls.`,
-        });
-      }
-      await delay(pollMs);
+  while (isVisible ? isAlive(stopping) : await isSocketAnswering(socket)) {
+    if (Date.now() > until) {
+      throw new AmbitError('GATEWAY_UNREACHABLE', {
+        what: `The gateway was asked to stop ${maxStopMs / 1000} seconds ago, and its process ${stopping.pid} still runs.`,
+        hint: `Look at its log; "kill -KILL ${stopping.pid}" ends it without waiting for calls.`,
+      });
     }
-  } finally {
-    endWait();
+    await delay(pollMs);
   }
 }
 

@@ -24,7 +24,7 @@ import { commandLine } from '../../package-paths.ts';
 import { type Invocation, readFlag } from '../command.ts';
 import type { ConfigPaths } from './config-paths.ts';
 import { shortenPath } from './find-gateway.ts';
-import { noticeWait } from './output.ts';
+import { showProgress } from './progress.ts';
 
 /** The addresses that a gateway prints when it is ready. */
 export interface ReadyMessage {
@@ -102,13 +102,11 @@ export async function startInBackground(invocation: Invocation, paths: ConfigPat
 
 /** Resolves with the addresses of the gateway, or with undefined if it ends before it is ready. */
 async function waitUntilReady(child: ChildProcess): Promise<ReadyMessage | undefined> {
-  const endWait = noticeWait('waiting for the gateway to be ready …');
   const heard = once(child, 'message').then(([message]) => message as ReadyMessage);
   const ended = once(child, 'exit').then(() => undefined);
   try {
-    return await Promise.race([heard, ended]);
+    return await showProgress('Waiting for the gateway', Promise.race([heard, ended]));
   } finally {
-    endWait();
     heard.catch(() => {});
     if (child.connected) child.disconnect();
   }

@@ -14,8 +14,7 @@ import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Invocation, readFlag, UsageError } from '../command.ts';
 import { paintText } from './colour.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from './config-paths.ts';
-import { clearProgress } from './progress.ts';
-import { noticeWait } from './output.ts';
+import { clearProgress, showProgress } from './progress.ts';
 
 /** The configuration and store that a command works on, and the socket of the gateway that may serve them. */
 export interface GatewayTarget extends ConfigPaths {
@@ -93,9 +92,10 @@ async function listReadyGateways(
   const [starting] = listStarting();
   if (starting === undefined) return list();
   const until = Date.now() + maxStartMs;
-  const endWait = noticeWait(`waiting for the gateway of ${shortenPath(starting.configFile)} to be ready …`);
-  while (listStarting().length > 0 && Date.now() < until) await delay(pollMs);
-  endWait();
+  const waitForReady = async () => {
+    while (listStarting().length > 0 && Date.now() < until) await delay(pollMs);
+  };
+  await showProgress(`Waiting for the gateway of ${shortenPath(starting.configFile)}`, waitForReady());
   return list();
 }
 

@@ -123,12 +123,3 @@ export function describeLastError(
   if (lastError === null) return '-';
   return `${relativeTime(lastError.at)}: ${lastError.message.replace(`The server "${server}" `, '')}`;
 }
-
-const noticeAfterMs = 2000;
-
-/** Tells a person at a terminal what a command waits for, after 2 seconds. Returns a function that ends the wait. */
-export function noticeWait(text: string): () => void {
-  const notice = () => process.stderr.isTTY && process.stderr.write(`ambit: ${escapeControls(text)}\n`);
-  const timer = setTimeout(notice, noticeAfterMs).unref();
-  return () => clearTimeout(timer);
-}
