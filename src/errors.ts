@@ -363,6 +363,13 @@ export const errorTable = {
     rpc: 1030,
     retryable: true,
   },
+  REGISTRY_UNREACHABLE: {
+    sentence: 'The MCP registry cannot be used.',
+    hint: 'Try again later, or name another registry with --registry URL.',
+    http: 502,
+    rpc: 1059,
+    retryable: true,
+  },
   INTERNAL: {
     sentence: 'Internal error in Ambit.',
     hint: 'The log and the journal have the details. Please report it.',

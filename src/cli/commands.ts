@@ -13,6 +13,7 @@ export async function loadCommand({ path, load }: CommandEntry): Promise<LoadedC
 }
 
 export const commands: readonly CommandEntry[] = [
+  { path: ['init'], load: async () => (await import('./commands/init.ts')).initCommand },
   { path: ['serve'], load: async () => (await import('./commands/serve.ts')).serveCommand },
   { path: ['stdio'], load: async () => (await import('./commands/stdio.ts')).stdioCommand },
   { path: ['run'], load: async () => (await import('./commands/run.ts')).runCommand },
@@ -30,6 +31,9 @@ export const commands: readonly CommandEntry[] = [
   { path: ['resolve'], load: async () => (await import('./commands/resolve.ts')).resolveCommand },
   { path: ['explain'], load: async () => (await import('./commands/explain.ts')).explainCommand },
   { path: ['server', 'list'], load: async () => (await import('./commands/server.ts')).serverList },
+  { path: ['server', 'add'], load: async () => (await import('./commands/server-edit.ts')).serverAdd },
+  { path: ['server', 'remove'], load: async () => (await import('./commands/server-edit.ts')).serverRemove },
+  { path: ['server', 'search'], load: async () => (await import('./commands/server-edit.ts')).serverSearch },
   { path: ['server', 'check'], load: async () => (await import('./commands/server-approve.ts')).serverCheck },
   { path: ['server', 'approve'], load: async () => (await import('./commands/server-approve.ts')).serverApprove },
   { path: ['credential', 'set'], load: async () => (await import('./commands/credential.ts')).credentialSet },

@@ -22,7 +22,7 @@ export async function readInvocation(
     ]),
   );
   try {
-    if (command.operands?.startsWith('--')) assertSeparated(command.path, args, rest, options);
+    if (command.operands?.includes('--')) assertSeparated(command, args, rest, options);
     const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
     assertNoTokens([...positionals, ...Object.values(values).flat()]);
     const [first] = positionals;
@@ -43,13 +43,14 @@ export async function readInvocation(
 
 /** Refuses a command without `--` before it. Its flags would be read as flags of Ambit. */
 function assertSeparated(
-  path: readonly string[],
+  { path, operands = '' }: LoadedCommand,
   args: string[],
   rest: readonly string[],
   options: NonNullable<ParseArgsConfig['options']>,
 ): void {
   const { tokens } = parseArgs({ args, options, allowPositionals: true, strict: false, tokens: true });
-  const first = tokens.find(({ kind }) => kind === 'positional');
+  const allowed = operands.split(' ').findIndex((word) => word.includes('--'));
+  const first = tokens.filter(({ kind }) => kind === 'positional')[allowed];
   if (first === undefined) return;
   assertNoTokens(args);
   const words = ['ambit', ...path, ...args.slice(0, first.index), '--', ...args.slice(first.index), ...rest];

@@ -12,16 +12,17 @@ import {
 import { basename, dirname, join } from 'node:path';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 
-const backupSuffix = /^\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z)\.backup$/;
+/** A backup is the file as it was. `created` is an empty file that stands for a file that did not exist. */
+const backupSuffix = /^\.(\d{4}-\d{2}-\d{2}T\d{2}-\d{2}-\d{2}-\d{3}Z)\.(?:backup|created)$/;
 const timestamp = (): string => new Date().toISOString().replace(/[:.]/g, '-');
 
-/** Follows a link, so that a configuration kept elsewhere stays there. */
+/** Follows a link, so that a file kept elsewhere stays there. */
 function resolveLink(file: string): string {
   return existsSync(file) ? realpathSync(file) : file;
 }
 
-/** The result of replacing a configuration. */
-export interface ReplacedConfig {
+/** The result of replacing a file. */
+export interface ReplacedFile {
   /** The path of the old version; undefined where there was none. */
   readonly backup: string | undefined;
   /** The mode before, where other accounts can no longer open the file. */
@@ -29,10 +30,10 @@ export interface ReplacedConfig {
 }
 
 /**
- * Replaces a configuration and keeps the old version beside it, readable by its owner only. The new one is too where it
- * may hold secrets that were added.
+ * Replaces a file and keeps the old version beside it, readable by its owner only. The new version is too where it may
+ * contain secrets that were added.
  */
-export function replaceWithBackup(file: string, text: string, mayHoldSecrets: boolean): ReplacedConfig {
+export function replaceWithBackup(file: string, text: string, mayHoldSecrets: boolean): ReplacedFile {
   const real = resolveLink(file);
   if (!existsSync(real)) {
     writeAtomically(real, text, 0o600);
@@ -70,12 +71,30 @@ export function findLatestBackup(file: string): string | undefined {
   return youngest === undefined ? undefined : join(dirname(real), youngest);
 }
 
+/** Records that a file is new, so that undoing removes it. */
+export function markCreated(file: string): void {
+  writeFileSync(`${resolveLink(file)}.${timestamp()}.created`, '', { mode: 0o600, flag: 'wx' });
+}
+
+/** Whether the file did not exist before it was written, so that undoing removes it. */
+export function wasCreated(backup: string): boolean {
+  return backup.endsWith('.created');
+}
+
 /**
  * Puts a backup back, readable by its owner only as the backup was. The replaced version is kept beside it as
- * `….undone`.
+ * `….undone`. A file that did not exist before is removed.
  */
 export function restoreBackup(file: string, backup: string): { undone: string; closedFrom: number | undefined } {
-  const mode = statSync(resolveLink(file)).mode & 0o777;
+  const real = resolveLink(file);
+  const mode = statSync(real).mode & 0o777;
+  if (wasCreated(backup)) {
+    const undone = `${real}.${timestamp()}.undone`;
+    writeFileSync(undone, readFileSync(real), { mode: 0o600, flag: 'wx' });
+    rmSync(real);
+    rmSync(backup);
+    return { undone, closedFrom: undefined };
+  }
   const undone = replaceAndDropBackup(file, readFileSync(backup, 'utf8'), backup, mode & ownerModeMask);
   return { undone, closedFrom: modeBeforeClosing(mode) };
 }

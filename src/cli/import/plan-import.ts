@@ -1,9 +1,19 @@
-import { dirname, resolve } from 'node:path';
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { basename, dirname, join, resolve } from 'node:path';
 import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
+import { type LoadedConfig, loadConfig } from '../../config/load/load.ts';
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
+import { isMap } from '../../config/schema/schema-parts.ts';
 import { isAmbitError } from '../../errors.ts';
+import { resolveIfPresent } from '../../lib/fs/if-present.ts';
+import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
+import { createApprovals } from '../../upstreams/pins/approvals.ts';
+import { describeUnpinned, type ServerPins } from '../../upstreams/pins/server-pins.ts';
 import { findUserFolders, mcpClients, type Variables } from '../client/clients.ts';
+import { printLines } from '../io/ask.ts';
+import type { ConfigPaths } from '../io/config-paths.ts';
+import { describeCommand } from '../io/show-server.ts';
 
 const imported = mcpClients.filter(({ isImported }) => isImported);
 export const clients: readonly string[] = imported.map(({ name }) => name);
@@ -32,33 +42,140 @@ export interface ImportPlan {
   readonly kept: readonly { readonly name: string; readonly origin: string }[];
   /** The servers that cannot be imported, a line each, without values. */
   readonly problems: readonly string[];
+  /** Folders of projects for which Claude Code has servers that are not taken over here. */
+  readonly otherProjects: readonly string[];
+}
+
+interface PlanOptions {
+  /** Names that the configuration has. */
+  readonly existing: ReadonlySet<string>;
+  readonly prefixes: readonly string[];
+  /** The folders whose servers are taken over where a file keeps servers for single projects. */
+  readonly projects: readonly string[];
 }
 
 /** Reads the files and plans which servers to add. Writes nothing. */
 export async function planImport(
   found: readonly ImportSource[],
-  existing: ReadonlySet<string>,
-  prefixes: readonly string[],
+  { existing, prefixes, projects }: PlanOptions,
 ): Promise<ImportPlan> {
   const additions = new Map<string, Addition>();
   const kept: { name: string; origin: string }[] = [];
   const problems: string[] = [];
+  const otherProjects: string[] = [];
   for (const { file, origin } of found) {
-    const text = await readConfigFile(file).catch((error: unknown) => error);
+    const text = await readConfigFile(file, maxClientFileBytes).catch((error: unknown) => error);
     if (typeof text !== 'string') {
       if (!isAmbitError(text)) throw text;
       problems.push(text.message);
       continue;
     }
-    const read = readMcpServers(text, prefixes);
-    problems.push(...read.problems.map((line) => `${file}: ${line}`));
-    for (const server of read.servers) {
-      const taken = existing.has(server.name) || additions.has(server.name);
-      if (taken) kept.push({ name: server.name, origin });
-      else additions.set(server.name, { name: server.name, origin, entry: serverEntryOf(server, file, origin) });
+    const split = splitProjects(file, text, projects);
+    otherProjects.push(...split.others);
+    for (const part of split.parts) {
+      const read = readMcpServers(part, prefixes);
+      problems.push(...read.problems.map((line) => `${file}: ${line}`));
+      for (const server of read.servers) {
+        const taken = existing.has(server.name) || additions.has(server.name);
+        if (taken) kept.push({ name: server.name, origin });
+        else additions.set(server.name, { name: server.name, origin, entry: serverEntryOf(server, file, origin) });
+      }
     }
   }
-  return { additions: [...additions.values()], kept, problems };
+  return { additions: [...additions.values()], kept, problems, otherProjects };
+}
+
+/** Claude Code keeps much else in the file with its servers. */
+const maxClientFileBytes = 32 * 1024 * 1024;
+
+interface SplitFile {
+  /** Texts of `mcpServers` files: those of the wanted projects first, because Claude Code prefers them. */
+  readonly parts: readonly string[];
+  /** The folders of the other projects that have servers. */
+  readonly others: readonly string[];
+}
+
+/** Splits the file of Claude Code, which has servers for all projects and servers for single ones. */
+function splitProjects(file: string, text: string, wanted: readonly string[]): SplitFile {
+  const whole = { parts: [text], others: [] };
+  if (basename(file) !== '.claude.json') return whole;
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return whole;
+  }
+  const projects = isMap(value) && isMap(value['projects']) ? Object.entries(value['projects']) : [];
+  const withServers = projects.flatMap(([folder, project]) => {
+    const servers = isMap(project) ? project['mcpServers'] : undefined;
+    return isMap(servers) && Object.keys(servers).length > 0 ? [{ folder, servers }] : [];
+  });
+  const isWanted = (folder: string): boolean => wanted.some((each) => each === resolveIfPresent(folder));
+  const own = withServers.filter(({ folder }) => isWanted(folder));
+  const top = isMap(value) && value['mcpServers'] !== undefined ? [{ servers: value['mcpServers'] }] : [];
+  return {
+    parts: [...own, ...top].map(({ servers }) => JSON.stringify({ mcpServers: servers })),
+    others: withServers.filter((each) => !own.includes(each)).map(({ folder }) => folder),
+  };
+}
+
+/** Says how to take over servers that Claude Code keeps for other projects. */
+export function describeOtherProjects(folders: readonly string[]): string[] {
+  if (folders.length === 0) return [];
+  const shown = folders.slice(0, maxShownProjects);
+  const more = folders.length - shown.length;
+  return [
+    'Claude Code has servers for single projects:',
+    ...shown.map((folder) => `  ${folder}`),
+    ...(more > 0 ? [`  and ${more} more`] : []),
+    'To take them over, run "ambit import" in the folder of the project.',
+  ];
+}
+
+const maxShownProjects = 5;
+
+/** New servers as the gateway will see them, with everything that an approval pins. */
+export interface AdditionPreviews {
+  readonly loaded: LoadedConfig;
+  /** Describes each server in full, because an approval allows exactly what is shown. */
+  readonly lines: readonly string[];
+  readonly pinned: ReadonlyMap<string, ServerPins>;
+  /** Approves the servers as shown. Returns the names of those that cannot be approved. */
+  approve(): Promise<string[]>;
+}
+
+/** Reads the text of a configuration before it is written, so that no invalid one is left behind. */
+export async function previewAdditions(
+  additions: readonly Addition[],
+  { text, paths, searchPath }: { text: string; paths: ConfigPaths; searchPath: string | undefined },
+): Promise<AdditionPreviews> {
+  const loaded = await loadConfig({ text, file: paths.configFile });
+  const servers = defineServers(loaded.config, dirname(paths.configFile));
+  const approvals = createApprovals({ dataDir: paths.dataDir, searchPath });
+  const pinned = new Map<string, ServerPins>();
+  const lines = additions.flatMap(({ name, origin }) => {
+    const server = servers.get(name);
+    if (server === undefined) return [`+ ${name} (${origin})`, '  disabled'];
+    const pins = approvals.preview(server);
+    pinned.set(name, pins);
+    const notes = describeUnpinned(pins, server).map((line) => `  note     ${line}`);
+    return [`+ ${name} (${origin})`, ...describeCommand(pins, server), ...notes];
+  });
+  return {
+    loaded,
+    lines,
+    pinned,
+    async approve() {
+      const unapproved: string[] = [];
+      for (const [name, pins] of pinned) {
+        await approvals.approve(servers.get(name) as ServerDefinition, pins).catch((error: Error) => {
+          unapproved.push(name);
+          printLines([`! ${error.message}`]);
+        });
+      }
+      return unapproved;
+    },
+  };
 }
 
 /** Members that may hold keys, tokens and passwords; an address may have one in its path. */
@@ -79,6 +196,43 @@ function serverEntryOf({ written, server }: ForeignServer, file: string, origin:
         }
       : {};
   return { ...written, ...where, imported: origin };
+}
+
+/** The folder that a command runs in, and the git repository around it. */
+export function findProjectFolders(): string[] {
+  const here = process.cwd();
+  const repository = findRepository(here);
+  return [...new Set([here, ...(repository === undefined ? [] : [repository])])];
+}
+
+/**
+ * Finds the git repository around a folder. It looks for `.git` and never starts git, whose settings in a repository can
+ * name programs to run. A worktree and a submodule have a file of that name.
+ */
+export function findRepository(from: string): string | undefined {
+  for (let folder = from; ; folder = dirname(folder)) {
+    if (isRepository(join(folder, '.git'))) return folder;
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
+function isRepository(path: string): boolean {
+  try {
+    const stats = statSync(path);
+    if (stats.isDirectory()) return existsSync(join(path, 'HEAD'));
+    return stats.isFile() && stats.size <= maxGitFileBytes && readFileSync(path, 'utf8').startsWith('gitdir: ');
+  } catch {
+    return false;
+  }
+}
+
+const maxGitFileBytes = 8192;
+
+/** The existing files in which clients keep the servers of a user. */
+export function findClientSources(env: Variables): ImportSource[] {
+  return findClientFiles(env)
+    .filter(({ file }) => existsSync(file))
+    .map(({ client, file }) => ({ file, origin: client }));
 }
 
 /** The files in which these clients keep the servers of a user, whether or not they exist. */

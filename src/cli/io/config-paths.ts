@@ -28,7 +28,7 @@ export async function loadConfiguration(paths: ConfigPaths, log?: Log): Promise<
   if (!existsSync(paths.configFile)) {
     throw new AmbitError('CONFIG_INVALID', {
       what: `There is no configuration at ${paths.configFile}.`,
-      hint: 'Create it (the first line is "version: 1"), choose another file with --config FILE, or import the servers of another client with "ambit import".',
+      hint: 'Create one with "ambit init", or choose another file with --config FILE.',
     });
   }
   // Loaded late: the configuration reader takes longer to load than most commands take.

@@ -2,10 +2,12 @@ import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
 import { findRewriters } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
+import { isMap } from '../../config/schema/schema-parts.ts';
 import { isSecretName, redactedMark, redactLine } from '../../lib/redact/redact-line.ts';
 import { redactedText, scrubSecrets } from '../../observability/log/scrub.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { ServerPins } from '../../upstreams/pins/server-pins.ts';
+import { renderEntries } from '../import/edit-servers.ts';
 import type { ConfigPaths } from './config-paths.ts';
 
 const hiddenMark = '…';
@@ -51,6 +53,24 @@ export function describeCommand(pinned: ServerPins, server: ServerDefinition): s
   ];
 }
 
+/** Renders an entry of the configuration as added (`+`) or removed (`-`) lines, without credentials. */
+export function renderEntryLines(sign: '+' | '-', name: string, entry: Readonly<Record<string, unknown>>): string[] {
+  const { env, headers, args, url } = entry;
+  const shown = {
+    ...entry,
+    ...(Array.isArray(args) ? { args: args.map((each) => hideSecrets(String(each))) } : {}),
+    ...(typeof url === 'string' ? { url: hideSecrets(url) } : {}),
+    ...(isMap(env) ? { env: mapValues(env, (key, value) => renderValue(key, String(value))) } : {}),
+    ...(isMap(headers) ? { headers: mapValues(headers, () => hiddenMark) } : {}),
+  };
+  const text = renderEntries([{ name, origin: '', entry: shown }]).trimEnd();
+  return text.split('\n').map((line) => `${sign}   ${line}`);
+}
+
+function mapValues(map: Record<string, unknown>, change: (key: string, value: unknown) => string) {
+  return Object.fromEntries(Object.entries(map).map(([key, value]) => [key, change(key, value)]));
+}
+
 /** Names the files that a session could replace between the check and the start. */
 export function describeRewriters(pinned: ServerPins, config: Config): string[] {
   if (pinned.kind === 'http') return [];
@@ -77,14 +97,16 @@ function quoteWord(word: string): string {
  * or an address is always shown, whatever its variable is called: it can decide what runs.
  */
 export function renderValue(name: string, value: string): string {
-  const plain = scrubSecrets(redactLine(value))
-    .replaceAll(redactedMark, hiddenMark)
-    .replaceAll(redactedText, hiddenMark);
+  const plain = hideSecrets(value);
   if (decidesWhatRuns(value)) return shortenValue(plain);
   if (isSecretName(name) || secretEnd.test(name)) return hiddenMark;
   // A path may look random. A path that does not exist cannot be told from a credential that begins with a slash.
   if (value.startsWith('/')) return shortenValue(plain);
   return plain !== value || randomValue.test(value) ? hiddenMark : shortenValue(plain);
+}
+
+function hideSecrets(text: string): string {
+  return scrubSecrets(redactLine(text)).replaceAll(redactedMark, hiddenMark).replaceAll(redactedText, hiddenMark);
 }
 
 function decidesWhatRuns(value: string): boolean {

@@ -38,7 +38,7 @@ function findServerMap(file: unknown): { readonly key: string; readonly map: unk
 }
 
 /** `My Server_2` becomes `my-server-2`; undefined when nothing usable is left. */
-function normalizeName(name: string): string | undefined {
+export function normalizeServerName(name: string): string | undefined {
   const plain = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
@@ -72,7 +72,7 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
     const label = `${found.key}.${showPath([spelled])}`;
     const reject = (why: string): void =>
       void problems.push(`${label}: ${escapeControls(why)}; this server is not loaded`);
-    const name = normalizeName(spelled);
+    const name = normalizeServerName(spelled);
     if (name === undefined) reject('a server name has 1 to 40 characters of a-z, 0-9 and "-"; "ambit" is reserved');
     else if (servers.has(name)) reject(`another server in this file has the same name "${name}"`);
     else {

@@ -4,7 +4,7 @@ import { AmbitError } from '../../errors.ts';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
-const maxBytes = 1_048_576;
+const mebibyte = 1_048_576;
 
 const readErrorReasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
@@ -17,13 +17,13 @@ const readErrorReasons: Readonly<Record<string, string>> = {
 function unreadableError(file: string, reason: string, cause?: unknown): AmbitError {
   return new AmbitError('CONFIG_INVALID', {
     what: `${escapeControls(file)}: ${reason}`,
-    hint: 'Choose a configuration file with "--config FILE", or create this one; its first line is "version: 1".',
+    hint: 'Choose a configuration file with "--config FILE", or create this one with "ambit init".',
     cause,
   });
 }
 
-export function decodeConfigText(bytes: Uint8Array, file: string): string {
-  if (bytes.byteLength > maxBytes) throw unreadableError(file, 'it is larger than 1 MiB');
+export function decodeConfigText(bytes: Uint8Array, file: string, maxBytes = mebibyte): string {
+  if (bytes.byteLength > maxBytes) throw unreadableError(file, `it is larger than ${maxBytes / mebibyte} MiB`);
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
@@ -48,22 +48,24 @@ export async function readOwnConfigFile(file: string): Promise<string> {
 }
 
 /** Reads a configuration file without waiting on a pipe or reading past the limit. */
-export async function readConfigFile(file: string): Promise<string> {
+export async function readConfigFile(file: string, maxBytes = mebibyte): Promise<string> {
   // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   const handle = await open(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)).catch((cause: unknown) => {
     const code = (cause as NodeJS.ErrnoException).code ?? '';
     throw unreadableError(file, readErrorReasons[code] ?? `it cannot be read (${code})`, cause);
   });
   try {
-    if (!(await handle.stat()).isFile()) throw unreadableError(file, 'it is not a regular file');
-    const buffer = Buffer.alloc(maxBytes + 1);
+    const stats = await handle.stat();
+    if (!stats.isFile()) throw unreadableError(file, 'it is not a regular file');
+    // The file may grow while it is read.
+    const buffer = Buffer.alloc(Math.min(Math.max(stats.size, mebibyte), maxBytes) + 1);
     let length = 0;
     for (;;) {
       const { bytesRead } = await handle.read(buffer, length, buffer.length - length, length);
       length += bytesRead;
       if (bytesRead === 0 || length === buffer.length) break;
     }
-    return decodeConfigText(buffer.subarray(0, length), file);
+    return decodeConfigText(buffer.subarray(0, length), file, maxBytes);
   } finally {
     await handle.close();
   }

@@ -1,0 +1,69 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname } from 'node:path';
+import { type LoadedConfig, loadConfig } from '../../config/load/load.ts';
+import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
+import { listRunningGateways } from '../../entrances/control/gateway-registry.ts';
+import { makeFolders } from '../../lib/fs/make-folders.ts';
+import { resolveIfPresent } from '../../lib/fs/if-present.ts';
+import type { Invocation } from '../command.ts';
+import { type ConfigPaths, findConfigPaths } from '../io/config-paths.ts';
+import { markCreated, type ReplacedFile, replaceWithBackup } from './backups.ts';
+
+/** Replaces a configuration and keeps the old version, or records that it is new. */
+export function replaceConfiguration(file: string, text: string, mayHoldSecrets: boolean): ReplacedFile {
+  const replaced = replaceWithBackup(file, text, mayHoldSecrets);
+  if (replaced.backup === undefined) markCreated(file);
+  return replaced;
+}
+
+/** Tells the person that other accounts can no longer read the configuration, which they could before. */
+export function describeModeChange(mode: number | undefined): string[] {
+  if (mode === undefined) return [];
+  const [now, before] = [mode & 0o700, mode].map((each) => each.toString(8).padStart(4, '0'));
+  return [`The configuration may contain secrets now. Only you can read it (mode ${now} instead of ${before}).`];
+}
+
+/** The start of a configuration that did not exist. */
+export const newConfiguration = '# The configuration of Ambit. "ambit help" lists the commands.\nversion: 1\n';
+
+/** The configuration before a change. */
+export interface OpenedConfiguration extends LoadedConfig {
+  readonly paths: ConfigPaths;
+  /** The text of the file; undefined where there is none. */
+  readonly before: string | undefined;
+}
+
+/** Opens the configuration for a change. One that does not exist yet is an empty one. */
+export async function openConfiguration(invocation: Invocation): Promise<OpenedConfiguration> {
+  const paths = findConfigPaths(invocation);
+  assertNobodyElseWrites(paths.configFile);
+  const before = existsSync(paths.configFile) ? readFileSync(paths.configFile, 'utf8') : undefined;
+  const loaded = await loadConfig({ text: before ?? newConfiguration, file: paths.configFile });
+  return { ...loaded, paths, before };
+}
+
+interface SavedConfiguration {
+  readonly data: { readonly configFile: string; readonly backup: string | null };
+  readonly lines: readonly string[];
+}
+
+/** Replaces the configuration and keeps the old version. Returns what to tell the person. */
+export function saveConfiguration(
+  { paths: { configFile }, before }: OpenedConfiguration,
+  text: string,
+  mayHoldNewSecrets: boolean,
+): SavedConfiguration {
+  makeFolders(dirname(configFile));
+  const { backup, closedFrom } = replaceConfiguration(configFile, text, mayHoldNewSecrets);
+  const file =
+    before === undefined ? `Created ${configFile}` : `Backup: ${backup}`;
+  return { data: { configFile, backup: backup ?? null }, lines: [...describeModeChange(closedFrom), file] };
+}
+
+/** Says whether a gateway is running that takes over the change by itself. */
+export async function describeReload({ env }: Invocation, { configFile }: ConfigPaths): Promise<string[]> {
+  const running = await listRunningGateways({ env, home: homedir() });
+  const isServed = running.some((entry) => resolveIfPresent(entry.configFile) === resolveIfPresent(configFile));
+  return isServed ? ['The running gateway reloads it.'] : [];
+}
