@@ -1,4 +1,4 @@
-import { lstatSync, statSync, writeFileSync } from 'node:fs';
+import { lstatSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { stringify } from 'yaml';
 import { loadConfig } from '../../config/load/load.ts';
@@ -184,7 +184,11 @@ function slugOf(path: string): string {
 
 /** Whether a file lies there itself. A link could lead out of the project. */
 function isPlainFile(file: string): boolean {
-  return lstatSync(file, { throwIfNoEntry: false })?.isFile() === true;
+  try {
+    return realpathSync.native(file) === file && statSync(file).isFile();
+  } catch {
+    return false;
+  }
 }
 
 function renderConfiguration(servers: readonly Addition[], workspace: FoundWorkspace | undefined): string {

@@ -1,3 +1,4 @@
+import { isAbsolute } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Document, isMap, isScalar, isSeq, type Pair, parseDocument } from 'yaml';
 import { AmbitError } from '../../errors.ts';
@@ -33,18 +34,20 @@ function insertLines(text: string, document: Document, additions: readonly Addit
   return `${ensureLineEnd(text.slice(0, end))}${indentLines(lines, column)}${text.slice(end)}`;
 }
 
-/** Renders servers as they stand under `servers`. Short lists of arguments stand on one line. */
+/** Renders servers as they stand under `servers`. Short lists of arguments without paths stand on one line. */
 export function renderEntries(additions: readonly Addition[]): string {
   const document = new Document(Object.fromEntries(additions.map(({ name, entry }) => [name, entry])));
   for (const { name, entry } of additions) {
     const args = document.getIn([name, 'args'], true);
-    if (isSeq(args) && JSON.stringify(entry['args']).length <= maxFlowLength) args.flow = true;
+    const words = Array.isArray(entry['args']) ? entry['args'].map(String) : [];
+    const isShort = words.join(', ').length <= maxFlowLength && !words.some((word) => isAbsolute(word));
+    if (isSeq(args) && isShort) args.flow = true;
   }
   return document.toString({ lineWidth: 0, flowCollectionPadding: false });
 }
 
 /** Longer lists would be broken into lines. */
-const maxFlowLength = 60;
+const maxFlowLength = 50;
 
 /** Replaces `{}` by a block. */
 function replaceEmptyMap(text: string, servers: unknown, lines: string): string | undefined {

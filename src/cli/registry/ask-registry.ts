@@ -11,6 +11,7 @@ const patienceMs = 2000;
 const maxAnswerBytes = 4 * 1024 * 1024;
 const pageSize = 100;
 const maxPages = 5;
+const maxWords = 3;
 
 export const registryFlag: Flag = { type: 'string', value: 'URL', help: 'another MCP registry (AMBIT_REGISTRY)' };
 
@@ -114,15 +115,28 @@ export function readRegistryUrl(invocation: Invocation): URL {
 }
 
 /**
- * Finds the latest versions of the servers that fit all words. The registry looks for one word in names only, so it is
- * asked for the longest one, and the others are looked for here.
+ * Finds the latest versions of the servers that fit all words. A registry looks for one word in names only. So it is
+ * asked for one word after the other until something fits, and the other words are looked for here.
  */
 export async function searchRegistry(registry: URL, words: readonly string[], limit: number): Promise<FoundEntries> {
-  const asked = [...words].sort((a, b) => b.length - a.length)[0] ?? '';
-  const others = words.filter((each) => each !== asked).map((each) => each.toLowerCase());
+  let found: FoundEntries = { entries: [], invalid: 0, hasMore: false };
+  for (const asked of words.slice(0, maxWords)) {
+    const others = words.filter((each) => each !== asked).map((each) => each.toLowerCase());
+    found = await searchWord(registry, asked, others, limit);
+    if (found.entries.length > 0) break;
+  }
+  return found;
+}
+
+async function searchWord(
+  registry: URL,
+  asked: string,
+  others: readonly string[],
+  limit: number,
+): Promise<FoundEntries> {
   const entries: RegistryEntry[] = [];
   let [invalid, cursor] = [0, ''];
-  for (let page = 0; page < maxPages; page++) {
+  for (let page = 0; page < maxPages && entries.length < limit; page++) {
     const size = others.length === 0 ? Math.min(limit, pageSize) : pageSize;
     const query = { search: asked, version: 'latest', limit: String(size), ...(cursor === '' ? {} : { cursor }) };
     const { body } = await requestJson(addressOf(registry, [], query), [200]);
@@ -134,10 +148,9 @@ export async function searchRegistry(registry: URL, words: readonly string[], li
       else if (isOffered(parsed.data) && fitsWords(parsed.data.server, others)) entries.push(toEntry(parsed.data));
     }
     const next = list.data.metadata?.nextCursor ?? '';
-    if (entries.length > limit) break;
-    if (next === '' || next === cursor) return { entries, invalid, hasMore: false };
+    const isLast = next === '' || next === cursor;
+    if (isLast) return { entries: entries.slice(0, limit), invalid, hasMore: entries.length > limit };
     cursor = next;
-    if (entries.length === limit) break;
   }
   return { entries: entries.slice(0, limit), invalid, hasMore: true };
 }

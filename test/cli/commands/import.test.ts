@@ -1,4 +1,15 @@
-import { chmodSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
@@ -141,6 +152,40 @@ test('a configuration that is missing is made, one in JSON stays JSON, a broken 
   writeFileSync(configFile, 'version: 1\nservers: [');
   expect((await ambit('--yes')).code).toBe(1);
   expect(readFileSync(configFile, 'utf8')).toBe('version: 1\nservers: [');
+});
+
+test('undo of an import that made the file removes it, and keeps a copy', async () => {
+  writeFileAt('.claude.json', { mcpServers: { code: secret } });
+  rmSync(configFile);
+  const { stderr } = await ambit('--yes');
+  expect(stderr).toContain(`The configuration is new: ${configFile}`);
+  const { code, stdout } = await ambit('--undo', '--yes', '--json');
+  const { undone, removed, restored } = JSON.parse(stdout) as { undone: string; removed: string[]; restored: null };
+  expect({ code, removed, restored }).toEqual({ code: 0, removed: ['code'], restored: null });
+  expect(existsSync(configFile)).toBe(false);
+  expect(readFileSync(undone, 'utf8')).toContain('sk-secret');
+  expect(createApprovals({ dataDir: dataDir() }).list()).toEqual([]);
+});
+
+test('servers of Claude Code for the project around the working directory, and where the others are', async () => {
+  const shop = dirname(writeFileAt('shop/.git/HEAD', 'ref: refs/heads/main'));
+  const project = realpathSync(dirname(shop));
+  writeFileAt('.claude.json', {
+    history: 'x'.repeat(2_000_000),
+    mcpServers: { both: { command: 'node', args: ['everywhere'] } },
+    projects: {
+      [project]: { mcpServers: { both: { command: 'node', args: ['here'] }, own: { command: 'node' } } },
+      '/srv/other\u001b': { mcpServers: { there: { command: 'node' } } },
+      '/srv/none': { mcpServers: {} },
+    },
+  });
+  const folder = process.cwd();
+  process.chdir(project);
+  const { stdout, stderr } = await ambit('--yes').finally(() => process.chdir(folder));
+  expect(stdout).toBe('Added: both, own.\n');
+  expect((await loadConfig({ file: configFile })).config.servers['both']).toMatchObject({ args: ['here'] });
+  expect(stderr).toContain('  /srv/other\\u001b\n');
+  expect(stderr).not.toContain('/srv/none');
 });
 
 test('an imported server is held to what was shown', async () => {

@@ -1,4 +1,5 @@
 import { basename } from 'node:path';
+import { startRegistry } from '../../cli/registry/registry-server.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { hasJq } from '../../needs/jq.ts';
 import { findRedis, startRedis } from '../../stores/redis-server.ts';
@@ -9,6 +10,8 @@ import { readPage } from './read-page.ts';
 /** Programs that a page takes for granted: real ones, under other names than on the page. */
 export interface PageServices {
   readonly names: Map<string, string>;
+  /** Variables that lead commands to them. */
+  readonly env?: NodeJS.ProcessEnv;
   /** A person who reads what a command has printed, and does what it says. */
   readPrinted(printed: string): Promise<void>;
   close(): Promise<void>;
@@ -38,6 +41,36 @@ const starters: Readonly<Record<string, () => Promise<PageServices>>> = {
         await provider.close();
       },
     };
+  },
+  async 'docs/how-to/add-servers.md'() {
+    const registry = await startRegistry([weatherEntry]);
+    return {
+      names: new Map(),
+      env: { AMBIT_REGISTRY: registry.url },
+      readPrinted: async () => {},
+      close: registry.close,
+    };
+  },
+};
+
+/** The entry of the registry that a page finds. */
+const weatherEntry = {
+  server: {
+    name: 'io.github.ada/weather',
+    description: 'Weather data and forecasts',
+    version: '1.2.3',
+    packages: [
+      {
+        registryType: 'npm',
+        identifier: '@ada/weather-mcp',
+        version: '1.2.3',
+        transport: { type: 'stdio' },
+        environmentVariables: [
+          { name: 'WEATHER_KEY', description: 'Key of the weather service', isRequired: true, isSecret: true },
+        ],
+      },
+    ],
+    remotes: [{ type: 'streamable-http', url: 'https://weather.example.com/mcp' }],
   },
 };
 

@@ -21,7 +21,7 @@ export async function runPage(path: string, run: PageRun): Promise<void> {
   const blocks = readPage(path);
   const { names } = run.services;
   names.set('/home/ada', run.home);
-  const shell = openPageShell(run.home, run.env, run.functions);
+  const shell = openPageShell(run.home, { ...run.env, ...run.services.env }, run.functions);
   let lastToken = '';
   try {
     for (const [i, block] of blocks.entries()) {
