@@ -267,14 +267,13 @@ function describeMissing(name: string, { missing, kind }: EntryPlan): string[] {
   const [first] = missing;
   if (first === undefined) return [];
   const flag = kind === 'remote' ? 'header' : 'env';
-  const given =
-    kind === 'remote'
-      ? `--header ${first.name}=VALUE`
-      : `--env ${first.name}, which takes the value from your environment`;
+  const given = kind === 'remote' ? `--header ${first.name}=VALUE` : `--env ${first.name}`;
   return [
-    `Set ${missing.map((each) => each.name).join(', ')} before you use it. For one user, encrypted, with the value on stdin:`,
+    `Set ${missing.map((each) => each.name).join(', ')} before you use it.`,
+    'For one user, encrypted (reads the value from stdin):',
     `  ambit credential set --user local --server ${name} --${flag} ${first.name}`,
-    `For all users: remove "${name}" and add it again with ${given}.`,
+    `For all users, in the configuration: remove "${name}" and add it again with`,
+    `  ${given}`,
   ];
 }
 

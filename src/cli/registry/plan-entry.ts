@@ -118,7 +118,8 @@ const runners: Readonly<Record<string, PackageRunner>> = {
   },
 };
 
-function planPackage(offered: RegistryPackage, given: GivenValues): EntryPlan {
+function planPackage(published: RegistryPackage, given: GivenValues): EntryPlan {
+  const offered = published.registryType === 'oci' ? moveVariables(published) : published;
   const { registryType, registryBaseUrl, identifier, version, transport, runtimeHint } = offered;
   const runner = Object.hasOwn(runners, registryType) ? runners[registryType] : undefined;
   if (runner === undefined) throw new EntryProblem(`packages of the kind "${registryType}" are not supported`);
@@ -175,12 +176,39 @@ function pinnedImage({ identifier, version, registryBaseUrl }: RegistryPackage):
   return `${full}${wanted === undefined ? '' : `:${wanted}`}${digest === undefined ? '' : `@${digest}`}`;
 }
 
+/** Many images get their variables with arguments for Docker, as `-e NAME=VALUE`. They become variables of the server. */
+function moveVariables(offered: RegistryPackage): RegistryPackage {
+  const moved: RegistryInput[] = [];
+  const rest = (offered.runtimeArguments ?? []).filter((argument) => {
+    if (argument.type !== 'named' || !['-e', '--env'].includes(argument.name)) return true;
+    const [, name, value] = /^([A-Za-z_][A-Za-z0-9_]*)(?:=(.*))?$/s.exec(argument.value ?? '') ?? [];
+    if (name === undefined) return true;
+    const { description, isRequired, isSecret, variables } = argument;
+    moved.push({ name, value, description, isRequired, isSecret, variables });
+    return false;
+  });
+  return {
+    ...offered,
+    runtimeArguments: rest,
+    environmentVariables: [...(offered.environmentVariables ?? []), ...moved],
+  };
+}
+
 function assertNoRunnerArguments(
   { runtimeArguments, identifier, version }: RegistryPackage,
   { harmless, command }: PackageRunner,
   hint: string | undefined,
 ): void {
-  const known = [...harmless, identifier, `${identifier}@${version}`, `${identifier}==${version}`, 'run'];
+  const image = identifier.replace(/[:@][^/]*$/, '');
+  const known = [
+    ...harmless,
+    identifier,
+    image,
+    `${identifier}@${version}`,
+    `${identifier}==${version}`,
+    'run',
+    'true',
+  ];
   const other = (runtimeArguments ?? []).find((argument) => {
     const words = argument.type === 'named' ? [argument.name, argument.value ?? ''] : [argument.value ?? ''];
     return words.some((word) => word !== '' && !known.includes(word)) || argument.variables != null;
@@ -200,11 +228,10 @@ function collectArguments(offered: readonly RegistryArgument[], given: readonly 
     const name = argument.type === 'named' ? argument.name : (argument.valueHint ?? 'value');
     const fixed = resolveValue(argument);
     if (fixed !== undefined) return withName(argument, fixed);
-    if (argument.isRequired !== true || given.length > 0) return [];
-    if (argument.value == null && argument.default != null && argument.isSecret !== true) {
-      return withName(argument, argument.default);
-    }
-    missing.push({ name, description: argument.description ?? '', isSecret: argument.isSecret === true });
+    const { isRequired, isSecret, description } = describeInput(argument);
+    if (!isRequired || given.length > 0) return [];
+    if (argument.value == null && argument.default != null && !isSecret) return withName(argument, argument.default);
+    missing.push({ name, description, isSecret });
     return [];
   });
   if (missing.length > 0) {
@@ -226,6 +253,23 @@ function assertNoLocalFile(arg: string, folder: string): void {
   const named = paths.find((path) => (isAbsolute(path) || isRelative) && existsSync(resolve(folder, path)));
   if (named !== undefined) throw new EntryProblem(`its arguments name a file or folder of this machine (${named})`);
 }
+
+/** Describes an input to the person. One with placeholders needs what its variables need. */
+function describeInput({ isRequired, isSecret, description, variables }: InputWithVariables): Omit<
+  MissingInput,
+  'name'
+> & {
+  readonly isRequired: boolean;
+} {
+  const parts = Object.values(variables ?? {});
+  return {
+    isRequired: isRequired === true || parts.some((part) => part.isRequired === true),
+    isSecret: isSecret === true || parts.some((part) => part.isSecret === true),
+    description: description ?? parts.find((part) => part.description != null)?.description ?? '',
+  };
+}
+
+type InputWithVariables = Omit<RegistryInput, 'name'>;
 
 /** The fixed value of an input; undefined where it has none, or where a placeholder in it has no value. */
 function resolveValue({ value, variables }: Pick<RegistryInput, 'value' | 'variables'>): string | undefined {
@@ -257,7 +301,8 @@ function collectInputs(
   const missing: MissingInput[] = [];
   const optional: string[] = [];
   for (const input of offered) {
-    const { name, isRequired, isSecret, description } = input;
+    const { name } = input;
+    const { isRequired, isSecret, description } = describeInput(input);
     if (what === 'variable' && !/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
       throw new EntryProblem(`"${name}" is not the name of a variable`);
     }
@@ -265,11 +310,11 @@ function collectInputs(
     if (refused !== undefined) throw new EntryProblem(`it sets ${name}: ${refused}`);
     if (Object.hasOwn(given, name)) continue;
     const fixed = resolveValue(input);
-    const usual = isSecret === true || input.value != null ? undefined : (input.default ?? undefined);
+    const usual = isSecret || input.value != null ? undefined : (input.default ?? undefined);
     if (fixed !== undefined) values[name] = fixed;
-    else if (isRequired !== true) optional.push(name);
+    else if (!isRequired) optional.push(name);
     else if (usual !== undefined) values[name] = usual;
-    else missing.push({ name, description: description ?? '', isSecret: isSecret === true });
+    else missing.push({ name, description, isSecret });
   }
   return { values: { ...values, ...given }, missing, optional };
 }

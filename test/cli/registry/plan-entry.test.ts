@@ -86,6 +86,8 @@ test.each<[Record<string, unknown>, string]>([
   [oci('a/b'), 'no exact version'],
   [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '-v', value: '/:/host' }] }), 'can decide what runs'],
   [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '--privileged' }] }), 'can decide what runs'],
+  [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '-e', value: 'LD_PRELOAD=x' }] }), 'it sets LD_PRELOAD'],
+  [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '-e', value: '-v=/:/x' }] }), 'can decide what runs'],
   [{ type: 'sse', url: 'https://h.example/sse' }, 'are not supported'],
   [{ type: 'streamable-http', url: 'http://h.example/mcp' }, 'does not start with https://'],
   [{ type: 'streamable-http', url: 'https://127.0.0.1/mcp' }, 'on a private network'],
@@ -109,4 +111,35 @@ test('values of the person go before those of the entry, and secrets have no def
   expect(offerOf(member)?.plan).toMatchObject({ entry: { env: { REGION: 'eu' } }, missing: [{ name: 'TOKEN' }] });
   const mine = offerOf(member, { env: { TOKEN: 'mine', REGION: 'us' } })?.plan;
   expect(mine).toMatchObject({ entry: { env: { TOKEN: 'mine', REGION: 'us' } }, missing: [] });
+});
+
+test('a placeholder that is required makes its variable or header required', () => {
+  const token = { token: { description: 'Token of the service', isRequired: true, isSecret: true } };
+  const header = { name: 'Authorization', value: 'Bearer {token}', variables: token };
+  const missing = (name: string) => [{ name, description: 'Token of the service', isSecret: true }];
+  const remote = { type: 'streamable-http', url: 'https://h.example/mcp', headers: [header] };
+  expect(offerOf(remote)?.plan).toMatchObject({ entry: { url: remote.url }, missing: missing('Authorization') });
+  const variable = { name: 'TOKEN', value: '{token}', variables: token };
+  expect(offerOf(npm({ environmentVariables: [variable] }))?.plan?.missing).toEqual(missing('TOKEN'));
+  const argument = { type: 'named', name: '--token', value: '{token}', variables: token };
+  expect(offerOf(npm({ packageArguments: [argument] }))?.problem).toContain('--token (Token of the service)');
+});
+
+test('an image whose variables are arguments of Docker', () => {
+  const token = { token: { isRequired: true, isSecret: true } };
+  const member = oci('ghcr.io/a/b:1.2', {
+    runtimeArguments: [
+      { type: 'positional', value: 'run' },
+      { type: 'named', name: '-i', value: 'true' },
+      { type: 'named', name: '--rm', value: 'true' },
+      { type: 'named', name: '-e', value: 'TOKEN={token}', isRequired: true, variables: token },
+      { type: 'named', name: '-e', value: 'REGION=eu' },
+      { type: 'positional', valueHint: 'image_name', value: 'ghcr.io/a/b' },
+    ],
+  });
+  expect(commandOf(member)).toBe('docker run -i --rm -e REGION -e TOKEN ghcr.io/a/b:1.2');
+  expect(offerOf(member)?.plan).toMatchObject({
+    entry: { env: { REGION: 'eu' }, trust: 'direct' },
+    missing: [{ name: 'TOKEN', isSecret: true }],
+  });
 });
