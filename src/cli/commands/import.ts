@@ -116,9 +116,7 @@ async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<n
   const before = isRemoved ? new Set<string>() : await readServerNames(readFileSync(backup, 'utf8'), paths.configFile);
   const now = await readServerNames(readFileSync(paths.configFile, 'utf8'), paths.configFile);
   const removed = [...now].filter((name) => !before.has(name));
-  const change = isRemoved
-    ? `Undoing removes ${paths.configFile}, which is new:`
-    : `Restoring ${backup} would change:`;
+  const change = isRemoved ? `Undoing removes ${paths.configFile}, which is new:` : `Restoring ${backup} would change:`;
   printLines([change, ...removed.map((name) => `- ${name}`)]);
   printLines([...before].filter((name) => !now.has(name)).map((name) => `+ ${name}`));
   if (!(await askConfirmation(invocation, isRemoved ? 'Remove it?' : 'Restore it?'))) {

@@ -6,8 +6,8 @@ import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
 import { filePath, workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
+import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { type Command, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { indentLines, renderEntries } from '../import/edit-servers.ts';
 import {

@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { type LoadedConfig, loadConfig } from '../../config/load/load.ts';
 import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
 import { listRunningGateways } from '../../entrances/control/gateway-registry.ts';
-import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
+import { makeFolders } from '../../lib/fs/make-folders.ts';
 import type { Invocation } from '../command.ts';
 import { type ConfigPaths, findConfigPaths } from '../io/config-paths.ts';
 import { markCreated, type ReplacedFile, replaceWithBackup } from './backups.ts';
@@ -56,8 +56,7 @@ export function saveConfiguration(
 ): SavedConfiguration {
   makeFolders(dirname(configFile));
   const { backup, closedFrom } = replaceConfiguration(configFile, text, mayHoldNewSecrets);
-  const file =
-    before === undefined ? `Created ${configFile}` : `Backup: ${backup}`;
+  const file = before === undefined ? `Created ${configFile}` : `Backup: ${backup}`;
   return { data: { configFile, backup: backup ?? null }, lines: [...describeModeChange(closedFrom), file] };
 }
 
