@@ -35,10 +35,10 @@ interface FoundWorkspace {
 }
 
 export const initCommand: Command = {
-  help: 'write a first configuration from what is on this machine',
+  help: 'Write a first configuration from what is on this machine',
   flags: {
-    workspace: { type: 'string', value: 'DIR', help: 'the folder to work in; else the git repository' },
-    yes: { ...yesFlag, help: 'take everything over without asking' },
+    workspace: { type: 'string', value: 'DIR', help: 'Folder to use as workspace; default: the git repository' },
+    yes: { ...yesFlag, help: 'Do not ask, and approve the servers that are found' },
     json: jsonFlag,
   },
   async run(invocation) {

@@ -34,20 +34,25 @@ import {
   registryFlag,
   searchRegistry,
 } from '../registry/ask-registry.ts';
-import { type EntryPlan, listOffers, type OfferKind, offerKinds } from '../registry/plan-entry.ts';
+import { type EntryPlan, listOffers, offerKinds } from '../registry/plan-entry.ts';
 
 const entryName = /^([A-Za-z0-9.-]+\/[A-Za-z0-9._-]+)(?:@([\x21-\x7e]{1,255}))?$/;
 const namesCommand = 'say what to add: "-- COMMAND ARGS…", --url URL or --from ENTRY';
 
 export const serverAdd: Command = {
   operands: 'NAME [-- CMD ARGS…]',
-  help: 'add a command, an address or a registry entry to the configuration',
+  help: 'Add a server to the configuration',
   flags: {
-    url: { type: 'string', value: 'URL', help: 'the address of a server over HTTP' },
-    from: { type: 'string', value: 'ENTRY', help: 'an entry that "ambit server search" found' },
-    env: { type: 'string', value: 'K[=V]', help: 'a variable; without =V taken from yours', multiple: true },
-    header: { type: 'string', value: 'K=V', help: 'a header for --url; repeatable', multiple: true },
-    kind: { type: 'string', value: 'KIND', help: `with --from: ${offerKinds.join(', ')}` },
+    url: { type: 'string', value: 'URL', help: 'URL of an HTTP server' },
+    from: { type: 'string', value: 'ENTRY', help: 'Entry of the MCP registry, found by "ambit server search"' },
+    env: {
+      type: 'string',
+      value: 'NAME[=VALUE]',
+      help: 'Environment variable; without a value, yours is used',
+      multiple: true,
+    },
+    header: { type: 'string', value: 'NAME=VALUE', help: 'HTTP header, with --url', multiple: true },
+    kind: { type: 'string', value: 'KIND', help: 'Kind of package, with --from', choices: offerKinds },
     registry: registryFlag,
     yes: yesFlag,
     json: jsonFlag,
@@ -228,9 +233,6 @@ function chooseOffer(
   folder: string,
 ): { readonly plan: EntryPlan; readonly others: readonly string[] } {
   const kind = readFlag(invocation, 'kind');
-  if (kind !== undefined && !offerKinds.includes(kind as OfferKind)) {
-    throw new UsageError(`--kind takes one of: ${offerKinds.join(', ')}`);
-  }
   const args = resolveArgs({ command: '', args: invocation.passthrough }, process.cwd());
   const given = { env: readVariables(invocation), headers: readPairs(invocation, 'header'), args, folder };
   const all = listOffers(server, given);
@@ -279,7 +281,7 @@ function describeMissing(name: string, { missing, kind }: EntryPlan): string[] {
 
 export const serverRemove: Command = {
   operands: 'NAME',
-  help: 'remove a server and its approval from the configuration',
+  help: 'Remove a server from the configuration',
   flags: { json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'the name of the server');
@@ -319,9 +321,9 @@ export const serverRemove: Command = {
 
 export const serverSearch: Command = {
   operands: 'WORDS…',
-  help: 'look for servers in the MCP registry',
+  help: 'Search the MCP registry',
   flags: {
-    limit: { type: 'string', value: 'N', help: 'show at most so many; 20 unless given' },
+    limit: { type: 'string', value: 'N', help: 'Show at most N entries; default: 20' },
     registry: registryFlag,
     json: jsonFlag,
   },

@@ -13,7 +13,11 @@ const pageSize = 100;
 const maxPages = 5;
 const maxWords = 3;
 
-export const registryFlag: Flag = { type: 'string', value: 'URL', help: 'another MCP registry (AMBIT_REGISTRY)' };
+export const registryFlag: Flag = {
+  type: 'string',
+  value: 'URL',
+  help: 'URL of another MCP registry (AMBIT_REGISTRY)',
+};
 
 /** A value that becomes part of a command, an address or a variable. Nobody could see what other characters do there. */
 const plainText = z

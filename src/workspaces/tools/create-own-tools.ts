@@ -6,13 +6,12 @@ import type { Tool } from '../../sessions/tools/tool.ts';
 import { createToolset, type Toolset } from '../../sessions/tools/toolset.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { createFileAccess, type FileAccess, type FileAccessParts } from './file-access.ts';
-import { sessionDeleteFile } from './session-delete-file.ts';
 import { sessionEditFile } from './session-edit-file.ts';
 import { sessionFileInfo } from './session-file-info.ts';
 import { sessionFileSearch } from './session-file-search.ts';
 import { sessionGrepSearch } from './session-grep-search.ts';
 import { sessionListDir } from './session-list-dir.ts';
-import { sessionMoveFile } from './session-move-file.ts';
+import { sessionDeleteFile, sessionMoveFile } from './session-move-file.ts';
 import { sessionReadFile } from './session-read-file.ts';
 
 export interface SessionToolsOptions {

@@ -4,6 +4,9 @@ import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessio
 import type { FileAccess } from './file-access.ts';
 import { pathArgument } from './file-schemas.ts';
 
+/** A folder with more entries is not deleted: the damage of a wrong path would be too large. */
+const maxEntries = 10_000;
+
 export function sessionMoveFile(access: FileAccess): Tool {
   return defineTool({
     name: 'session_move_file',
@@ -29,6 +32,40 @@ export function sessionMoveFile(access: FileAccess): Tool {
       const answer = { from: moved.from, to: moved.to, kind: moved.kind };
       const [old, now] = [escapeControls(moved.from), escapeControls(moved.to)];
       return withBlocks(answer, { type: 'text', text: `Moved ${moved.kind} ${old} to ${now}.` });
+    },
+  });
+}
+
+export function sessionDeleteFile(access: FileAccess): Tool {
+  return defineTool({
+    name: 'session_delete_file',
+    title: 'Delete a file',
+    description:
+      'Deletes a file, a link (not its target) or an empty folder in the workspace. With "recursive", deletes a folder with its contents.',
+    effect: 'destroys',
+    input: z.strictObject({
+      session: sessionArgument,
+      path: pathArgument.describe('Relative to the workspace, such as "src/old.ts".'),
+      recursive: z
+        .boolean()
+        .optional()
+        .describe(`Also delete the contents of the folder, up to ${maxEntries} entries.`),
+    }),
+    output: z.strictObject({
+      path: z.string(),
+      kind: z.enum(['file', 'folder', 'link', 'special']),
+      entries: z.number().int().describe('Number of deleted files, links and folders.'),
+    }),
+    async run({ session, path, recursive = false }, caller) {
+      const removed = await access.withFiles(session, caller, 'session_delete_file', (files) =>
+        files.runExclusive(path, () => files.remove(path, { recursive, maxEntries })),
+      );
+      const { kind, entries } = removed;
+      const more = entries > 1 ? `, ${entries} entries in total` : '';
+      return withBlocks(
+        { path: removed.path, kind, entries },
+        { type: 'text', text: `Deleted ${kind} ${escapeControls(removed.path)}${more}.` },
+      );
     },
   });
 }

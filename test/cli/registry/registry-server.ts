@@ -115,17 +115,18 @@ export async function startHttpServer(
 }
 
 function answerRequest(entries: readonly PublishedEntry[], request: IncomingMessage, response: ServerResponse): void {
-  const url = new URL(request.url ?? '', 'http://registry');
+  const { status, body } = findAnswer(entries, new URL(request.url ?? '', 'http://registry'));
+  response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+}
+
+function findAnswer(entries: readonly PublishedEntry[], url: URL): { readonly status: number; readonly body: unknown } {
   const [, version, noun, name, more, wanted] = url.pathname.split('/').map(decodeURIComponent);
-  const send = (status: number, body: unknown): void => {
-    response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
-  };
-  if (version !== 'v0.1' || noun !== 'servers') return send(404, { error: 'Endpoint not found' });
-  if (name === undefined) return send(200, listEntries(entries, url.searchParams));
+  if (version !== 'v0.1' || noun !== 'servers') return { status: 404, body: { error: 'Endpoint not found' } };
+  if (name === undefined) return { status: 200, body: listEntries(entries, url.searchParams) };
   const found = entries.filter(({ server }) => server.name === name);
   const entry = wanted === 'latest' ? found.at(-1) : found.find(({ server }) => server.version === wanted);
-  if (more !== 'versions' || entry === undefined) return send(404, { error: 'Server not found' });
-  return send(200, entry);
+  if (more !== 'versions' || entry === undefined) return { status: 404, body: { error: 'Server not found' } };
+  return { status: 200, body: entry };
 }
 
 /** One page. The cursor is the number of entries before it. */
