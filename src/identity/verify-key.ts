@@ -94,5 +94,5 @@ function createPrincipal({ id, userId, ceiling }: KeyRecord): UserPrincipal {
 }
 
 function refuseKey(what: string): AmbitError {
-  return new AmbitError('UNAUTHENTICATED', { what, hint: 'Ask whoever runs Ambit for a new key.' });
+  return new AmbitError('UNAUTHENTICATED', { what, hint: 'Ask the operator of Ambit for a new key.' });
 }

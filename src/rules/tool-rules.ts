@@ -172,8 +172,8 @@ function decideByRules(
   const holding = allowing.find(({ outcome }) => outcome === 'holds');
   if (holding !== undefined) return decided(true, holding.id, `the rule "${holding.id}" allows it`, outcomes);
   const ids = allowing.map(({ id }) => `"${id}"`).join(', ');
-  const none = allowing.length === 1 ? 'does not hold' : 'do not hold';
-  return decided(false, first.id, `only ${ids} would allow it, which ${none} for this call`, allowing);
+  const unmet = allowing.length === 1 ? 'its condition is' : 'their conditions are';
+  return decided(false, first.id, `only ${ids} could allow it, and ${unmet} not met for this call`, allowing);
 }
 
 function evaluateCondition(condition: Condition | undefined, call: RuleInput, args: RuleArguments): ConditionResult {

@@ -189,7 +189,7 @@ describe('each refusal names its rule and reason', () => {
       [{ id: 'if', allow: ['notes__*'], when: `session.userId == 'bob'` }],
       {},
       'if',
-      /only "if" would allow/,
+      /only "if" could allow/,
       ['session.userId', 'tool'],
     ],
     [

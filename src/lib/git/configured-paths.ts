@@ -76,7 +76,7 @@ export function createGitConfigReader(
 
   const readOnce = memoizeByPath((path) => {
     const text = read(path);
-    spend('bytes', Buffer.byteLength(text), `holds, with all that it includes, more than ${bytes >> 10} KiB`);
+    spend('bytes', Buffer.byteLength(text), `is larger than ${bytes >> 10} KiB, including the files that it includes`);
     return text;
   });
   const settingsIn = memoizeByPath((path) => parseGitConfig(readOnce(path)));
@@ -96,7 +96,7 @@ export function createGitConfigReader(
     read: readOnce,
     settingsIn,
     namedIn,
-    countFollowed: () => spend('followed', 1, `names, for all repositories, more than ${followed} places`),
+    countFollowed: () => spend('followed', 1, `names more than ${followed} paths in all repositories together`),
   };
 }
 
@@ -142,7 +142,7 @@ function* findNamedValues({ name, value }: GitSetting): Generator<NamedValue> {
   else if (includeSettings.test(name)) yield { value, kind: 'settings' };
   else if (commandSettings.test(name)) {
     const files = findCommandFiles(value);
-    if (files === undefined) throw new GitConfigError('holds a command that names more places than can be looked at');
+    if (files === undefined) throw new GitConfigError('contains a command with more paths than can be checked');
     for (const { path, kind } of files) yield { value: path, kind };
   }
 }

@@ -126,7 +126,7 @@ function describeUnpinnedVariables(server: StdioVariant<ApprovableServer>): stri
         return [`${name} names the folder ${path}; its content is not pinned.`];
       }
       return existsSync(path) && isDataFile(path)
-        ? [`${name} names ${path}, which counts as data and is not pinned.`]
+        ? [`${name} names ${path}, which is treated as data and is not pinned.`]
         : [];
     });
   });

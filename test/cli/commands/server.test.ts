@@ -152,7 +152,7 @@ describe('ambit server approve', () => {
     await project.declare({ x: { ...createOffer(), env: { HOOKS: `${project.folder}/..`, OFFER: './notes.json' } } });
     const { stderr } = await ambit('server', 'approve', 'x');
     expect(stderr).toMatch(/HOOKS names the folder .*; its content is not pinned/);
-    expect(stderr).toMatch(/OFFER names .*notes\.json, which counts as data and is not pinned/);
+    expect(stderr).toMatch(/OFFER names .*notes\.json, which is treated as data and is not pinned/);
   });
 
   test('after a change it shows the difference', async () => {

@@ -204,7 +204,8 @@ function createSubmoduleProtection(context: Protection): ProtectSubmodules {
 
   function spendIndexBytes(bytes: number): void {
     bytesLeft -= bytes;
-    if (bytesLeft < 0) throw new GitConfigError('has, with other repositories, an index of more than 256 MiB');
+    if (bytesLeft < 0)
+      throw new GitConfigError('has an index that is larger than 256 MiB together with those of other repositories');
   }
 
   /** Returns the paths that lie below the top of the folder. */

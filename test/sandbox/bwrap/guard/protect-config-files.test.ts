@@ -259,7 +259,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     const words = Array.from({ length: 3000 }, (_, at) => `f${at}`);
     for (const word of words.slice(0, 20)) put(`later/b/${word}`, '');
     config('later/b', `[alias]\nz = ${words.join(' ')}\n`);
-    await refused(/for the folder "later\/b" holds a command that names more places than can be looked at/);
+    await refused(/for the folder "later\/b" contains a command with more paths than can be checked/);
     config('later/b', `[alias]\ny = ${words.slice(0, 1500).join(' ')}\nz = ${words.slice(1500).join(' ')}\n`);
     await refused(/for the folder "later\/b" names more than 2000 files, folders and words/);
     config('later/b', `[alias]\nz = ${words.slice(0, 1500).join(' ')}\n`);
@@ -268,7 +268,7 @@ describe.skipIf(!hasBwrap())('S4: what a server in a sandbox leaves for the git 
     await refused(/for the folder "later\/b" cannot be read: it is larger than 512 KiB/);
     const long = '#'.repeat(500_000);
     for (const name of ['b', 'c', 'd', 'e', 'f']) config(`later/${name}`, long);
-    await refused(/for the folder "later\/." holds, with all that it includes, more than 2048 KiB/);
+    await refused(/for the folder "later\/." is larger than 2048 KiB, including the files that it includes/);
     rmSync(join(ws, 'later'), { recursive: true });
     for (let at = 0; at < 20; at++) {
       const missing = Array.from({ length: 40 }, (_, each) => `[include]\npath = ../m${each}\n`);
