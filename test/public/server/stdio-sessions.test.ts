@@ -283,7 +283,7 @@ test('L11: a refusal by quota tells a model what to do and when to retry', async
   expect((await caller.call('whoami')).isError).toBe(false);
   const refused = await caller.call('whoami');
   expect(refused.text).toMatch(
-    /^QUOTA_EXCEEDED: The session has reached its limit of 2 calls per minute\. Call again in \d+ s\./,
+    /^QUOTA_EXCEEDED: The session has reached its limit of 2 calls per minute\. Try again in \d+ s\./,
   );
   expect(refused.error).toMatchObject({ rule: 'quotas.session.callsPerMinute', retryAfterMs: expect.any(Number) });
   await caller.close();
