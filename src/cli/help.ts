@@ -85,7 +85,9 @@ async function renderAllCommands(): Promise<string> {
 
 /** Renders the subcommands of a noun, without their flags. */
 function renderNoun(noun: string, listed: readonly LoadedCommand[]): string {
-  const names = listed.map(({ path, operands }) => [path.slice(1).join(' '), operands ?? ''].join(' ').trim());
+  const names = listed.map(({ path, operands = '' }) =>
+    [...path.slice(1), operands.replace(/ \[--.*/, '')].join(' ').trim(),
+  );
   const width = Math.min(Math.max(...names.map(({ length }) => length)) + 2, 24);
   const [{ path } = { path: [noun] }] = listed;
   return joinLines([
@@ -102,9 +104,10 @@ function renderNoun(noun: string, listed: readonly LoadedCommand[]): string {
 
 function renderCommand({ path, operands, help, flags }: LoadedCommand): string {
   const hasFlags = Object.keys(flags).length > 0;
-  const operand = operands === undefined ? [] : [operands];
   // Flags behind "--" would belong to the other command.
-  const places = operands?.startsWith('--') ? ['[FLAGS]', ...operand] : [...operand, ...(hasFlags ? ['[FLAGS]'] : [])];
+  const [own = '', passed = ''] = (operands ?? '').split(/ (?=\[?-- )/);
+  const [before, behind] = own.startsWith('--') ? ['', own] : [own, passed];
+  const places = [before.trim(), hasFlags ? '[FLAGS]' : '', behind].filter((place) => place !== '');
   return joinLines([
     help,
     '',

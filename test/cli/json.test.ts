@@ -36,12 +36,19 @@ const lines = [
   'objective remove ID',
   'user remove ada',
   'import --dry-run --from cursor',
+  'server add extra --url https://example.com/mcp',
+  'server remove extra',
   'client',
   'client cursor',
+  'status',
 ];
 
 /** Commands that need more than a gateway; these tests read their JSON. */
 const readElsewhere: Readonly<Record<string, string>> = {
+  init: 'test/cli/commands/init.test.ts',
+  logs: 'test/cli/commands/status.test.ts',
+  stop: 'test/journeys/background.test.ts',
+  'server search': 'test/cli/registry/ask-registry.test.ts',
   serve: 'test/journeys/start-ambit.ts',
   doctor: 'test/cli/doctor/examine.test.ts',
   login: 'test/cli/commands/login.test.ts',

@@ -158,7 +158,7 @@ test('undo of an import that made the file removes it, and keeps a copy', async 
   writeFileAt('.claude.json', { mcpServers: { code: secret } });
   rmSync(configFile);
   const { stderr } = await ambit('--yes');
-  expect(stderr).toContain(`The configuration is new: ${configFile}`);
+  expect(stderr).toContain(`Created ${configFile}`);
   const { code, stdout } = await ambit('--undo', '--yes', '--json');
   const { undone, removed, restored } = JSON.parse(stdout) as { undone: string; removed: string[]; restored: null };
   expect({ code, removed, restored }).toEqual({ code: 0, removed: ['code'], restored: null });

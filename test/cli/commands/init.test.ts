@@ -213,17 +213,6 @@ test('the screen fits 80 columns and 24 lines', async () => {
   const screen = `${stderr}${stdout}`.replaceAll(home, '/home/ada').replace(/program .*/, 'program  /usr/bin/node');
   expect(screen.split('\n').length).toBeLessThanOrEqual(24);
   expect(screen.split('\n').filter((line) => line.length > 80)).toEqual([]);
-  expect(screen).toMatchInlineSnapshot(`
-    "+ notes (cursor)
-      runs     node /home/ada/notes.mjs
-      program  /usr/bin/node
-      file     /home/ada/notes.mjs (sha256 e3b0c44298fc…)
-      env      API_KEY=…
-      servers    notes (1 approved)
-      workspace  shop (~/shop)
-      included   ~/shop/.mcp.json (its servers are not approved)
-    Next: ambit serve
-    Wrote /home/ada/.config/ambit/ambit.yaml
-    "
-  `);
+  await expect(`$ ambit init --yes
+${screen}`).toMatchFileSnapshot(join(import.meta.dirname, '../screens/init.txt'));
 });

@@ -112,7 +112,7 @@ describe('ambit server add', () => {
     rmSync(at('etc'), { recursive: true });
     const { code, stderr } = await ambit(['server', 'add', 'mine'], ['node', '-v']);
     expect(code).toBe(0);
-    expect(stderr).toContain(`The configuration is new: ${configFile()}`);
+    expect(stderr).toContain(`Created ${configFile()}`);
     expect([statSync(configFile()).mode & 0o777, statSync(at('etc')).mode & 0o777]).toEqual([0o600, 0o700]);
     expect(await readServer('mine')).toMatchObject({ args: ['-v'] });
   });
@@ -151,7 +151,7 @@ describe('ambit server remove', () => {
     expect(stderr).toContain('-       KEY: …\n');
     expect(stderr).not.toContain('sk-secret');
     expect(stderr).toContain('workspaces.shop.capabilities.servers[0]: there is no server "notes"');
-    expect(stderr).toContain('"notes__write_*" fits no tool');
+    expect(stderr).toContain('"notes__write_*" matches no tool');
     expect(stderr).not.toContain('running gateway');
     expect(approvals.list()).toEqual([]);
     expect((await ambit(['import', '--undo', '--yes'])).code).toBe(0);
@@ -182,7 +182,7 @@ test('says that a running gateway reads the change', async () => {
   );
   try {
     const { stderr } = await ambit(['server', 'add', 'mine'], ['node'], places.env);
-    expect(stderr).toContain('The running gateway reads the configuration again.\n');
+    expect(stderr).toContain('The running gateway reloads it.\n');
   } finally {
     entry.remove();
     socket.close();

@@ -27,6 +27,17 @@ servers:
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 const ambit = (...words: string[]) => ambitInProcess([...words, ...places]);
 
+/** Compares with the file of a screen, as test/cli/screens.test.ts does. Texts that differ from run to run are replaced. */
+async function expectScreen(name: string, line: string, text: string): Promise<void> {
+  const screen = text
+    .replaceAll(folder, '/home/ada/.config/ambit')
+    .replace(/127\.0\.0\.1:\d+/, '127.0.0.1:7420')
+    .replace(/pid \d+/, 'pid 4711')
+    .replace(/^(Running for +).*$/m, '$12 hours 5 minutes')
+    .replace(/\b\d+s ago/g, '3s ago');
+  await expect(`$ ${line}\n${screen}`).toMatchFileSnapshot(join(import.meta.dirname, '../screens', `${name}.txt`));
+}
+
 describe('without a gateway', () => {
   test('status says so, makes nothing, and shows what the store knows', async () => {
     const first = await ambit('status');
@@ -59,9 +70,12 @@ test('with a gateway: states, last errors, and the stderr of processes with thei
     const failed = await sendModern(`${http.url}/mcp/dies`, token, { method: 'tools/list' });
     expect(await failed.next()).toContain('UPSTREAM_FAILED');
     const { stdout: shown } = await ambit('status');
+    const { stdout: listed } = await ambit('server', 'list');
+    await expectScreen('status', 'ambit status', shown);
+    await expectScreen('server-list', 'ambit server list', listed);
     expect(shown).toMatch(/^Servers +2: 1 failed, 1 idle$|^Servers +2: 1 idle, 1 failed$/m);
     expect(shown).toMatch(/^dies +failed +\d+s ago: ended with code 3 before it answered/m);
-    expect((await ambit('server', 'list')).stdout).toMatch(/^dies +failed +- +- +0 +\d+s ago: ended with code 3/m);
+    expect(listed).toMatch(/^dies +failed +- +- +0 +\d+s ago: ended with code 3/m);
     const id = session.id.slice(0, 8);
     const line = new RegExp(`^\\d{4}-\\d\\d-\\d\\d [\\d:]{8}  ${id}  \\d+  Error: no key, token=\\[secret\\]$`, 'm');
     expect((await ambit('logs', 'dies')).stdout).toMatch(line);
