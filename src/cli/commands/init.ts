@@ -73,7 +73,7 @@ export const initCommand: Command = {
     printData(invocation, data, () => `Wrote ${paths.configFile}`);
     printLines(warnings.map((line) => `Warning: ${line}`));
     printLines(describeResult(names, refused, workspace));
-    printLines(describeNextStep(invocation, paths, names, refused, include));
+    printLines(describeNextStep(invocation, paths, taken, refused, include));
   },
 };
 
@@ -253,14 +253,20 @@ function describeResult(
 function describeNextStep(
   invocation: Invocation,
   { configFile }: ConfigPaths,
-  names: readonly string[],
+  servers: readonly Addition[],
   unapproved: readonly string[],
   include: readonly string[],
 ): string[] {
   const flag = readFlag(invocation, 'config') === undefined ? '' : ` --config ${quotePath(configFile)}`;
   const [first] = unapproved;
   if (first !== undefined) return [`Next: ambit server approve ${first}${flag}`];
-  if (names.length > 0) return [`Next: ambit serve${flag}`];
+  const [server] = servers;
+  if (server !== undefined) {
+    return [
+      `Next: ambit client ${server.origin}${flag}`,
+      'It prints the configuration that connects the client; --write writes it.',
+    ];
+  }
   if (include.length > 0) return [`Next: ambit server list${flag}`];
   return [`Next: ambit server add NAME${flag} -- COMMAND, or ambit server search WORDS`];
 }

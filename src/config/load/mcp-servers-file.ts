@@ -69,6 +69,7 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
   const servers = new Map<string, ForeignServer>();
   const problems: string[] = [];
   for (const [spelled, value] of Object.entries(found.map)) {
+    if (isAmbitEntry(spelled, value)) continue;
     const label = `${found.key}.${showPath([spelled])}`;
     const reject = (why: string): void =>
       void problems.push(`${label}: ${escapeControls(why)}; this server is not loaded`);
@@ -85,6 +86,13 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
     }
   }
   return { servers: [...servers.values()], problems };
+}
+
+/** Whether an entry is the one with which a client reaches Ambit, as "ambit client" writes it. */
+function isAmbitEntry(name: string, value: unknown): boolean {
+  if (name !== 'ambit' || !isMap(value)) return false;
+  const { url, args } = value;
+  return typeof url === 'string' || (Array.isArray(args) && args.includes('stdio'));
 }
 
 function readServer(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {

@@ -109,7 +109,7 @@ test('servers of several clients, the repository and its files; approved only wi
   rmSync(configFile());
   const second = await init(shop, '--yes');
   expect(second.written.unapproved).toEqual([]);
-  expect(second.stderr).toContain('Next: ambit serve\n');
+  expect(second.stderr).toMatch(/^Next: ambit client [a-z-]+$/m);
   const dataDir = (await ambitInProcess(['server', 'list', '--json'])).stdout;
   const states = (JSON.parse(dataDir) as { servers: { name: string; approval: string }[] }).servers;
   expect(states.map(({ name, approval }) => `${name} ${approval}`)).toEqual([
@@ -210,7 +210,11 @@ test('the screen fits 80 columns and 24 lines', async () => {
   process.chdir(makeRepository('shop'));
   write('shop/.mcp.json', { mcpServers: { site: { command: 'node' } } });
   const { stdout, stderr } = await ambitInProcess(['init', '--yes']);
-  const screen = `${stderr}${stdout}`.replaceAll(home, '/home/ada').replace(/program .*/, 'program  /usr/bin/node');
+  // A terminal shows the line of stdout before the summary.
+  const screen = stderr
+    .replace('  servers  ', `${stdout}  servers  `)
+    .replaceAll(home, '/home/ada')
+    .replace(/program .*/, 'program  /usr/bin/node');
   expect(screen.split('\n').length).toBeLessThanOrEqual(24);
   expect(screen.split('\n').filter((line) => line.length > 80)).toEqual([]);
   await expect(`$ ambit init --yes
