@@ -100,7 +100,7 @@ describe('on the command line', () => {
     ['serve --log-level loud', '--log-level takes "debug", "info" or "warn"', 'ambit help serve'],
     ['run npx some-server', '"--" is missing before "npx"', 'ambit run -- npx some-server'],
     ['run --trust direct npx -y some', '"--" is missing before "npx"', 'ambit run --trust direct -- npx -y some'],
-    ['run', 'the command to run is missing', 'ambit help run'],
+    ['run', 'the command to run is missing', 'ambit run -- CMD ARGS…'],
     [
       'run --env NO_SUCH_VARIABLE -- cat',
       '--env NO_SUCH_VARIABLE: this environment variable is not set',

@@ -60,7 +60,7 @@ test('a gateway in the background starts, is shown, is followed, and ends', asyn
     stdout: expect.stringMatching(new RegExp(`^[\\d -:]{19}  ${short}  \\d+  first words of ${short}\\n$`)),
     stderr: expect.stringContaining('the gateway has ended'),
   });
-  expect((await ambitInProcess(['logs', '-n', '1', ...flags])).stdout).toBe('ambit: ending\n');
+  expect((await ambitInProcess(['logs', '-n', '1', ...flags])).stdout).toBe('ambit: shutting down\n');
 });
 
 test('one that cannot start says why', async () => {

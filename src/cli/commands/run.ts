@@ -25,7 +25,8 @@ export const runCommand: Command = {
   },
   async run(invocation) {
     const [command, ...args] = invocation.passthrough;
-    if (command === undefined) throw new UsageError('the command to run is missing');
+    if (command === undefined)
+      throw new UsageError('the command to run is missing', 'Write it after "--": ambit run -- CMD ARGS…');
     const name = readServerName(invocation) ?? deriveServerName(command, args);
     const paths = findConfigPaths(invocation);
     const base = existsSync(paths.configFile) ? await loadConfiguration(paths, createLog(invocation)) : undefined;

@@ -212,9 +212,8 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
       for (const warning of warnings) log.warn('configuration', { warning });
       log.info('configuration reloaded', { changed: changed.length === 0 ? undefined : changed.join(', ') });
     } catch (error) {
-      const [first = '', ...problems] = (error as Error).message.split('\n');
-      const rest = problems.length > 0 ? { problems } : {};
-      log.warn('configuration rejected, the previous one stays in use', { error: first, ...rest });
+      const lines = (error as Error).message.split('\n');
+      log.warn('configuration rejected, the previous one stays in use', { error: lines.length > 1 ? lines : lines[0] });
     }
   }
 

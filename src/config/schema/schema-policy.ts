@@ -62,7 +62,7 @@ const peopleKeys = {
     .array(
       z.strictObject({
         name: userNameSchema
-          .refine((name) => name !== 'anonymous', { error: 'this is the name of those who prove none' })
+          .refine((name) => name !== 'anonymous', { error: '"anonymous" is reserved for anonymous callers' })
           .describe('Name of the user, as sessions and tools see it.'),
         teams: z
           .array(teamNameSchema)

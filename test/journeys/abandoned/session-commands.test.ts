@@ -29,6 +29,7 @@ describe('wrong usage exits with 2 and says what is wrong', () => {
     [['serve', '--port', 'http'], /--port/],
     [['serve', '--prot', '1'], /--prot/],
     [['run'], /ambit run -- CMD/],
+    [['session', 'create', '--trust', 'root'], /"direct" or "sandboxed"/],
     [['run', '--trust', 'full', '--', 'true'], /--trust/],
   ])('ambit %j', async (args, what) => {
     const { code, stdout, stderr } = await ambitInProcess([...args, ...places]);
@@ -69,7 +70,6 @@ describe('with a running gateway', () => {
 
   it.each([
     [['show', 'nobody'], /SESSION_NOT_FOUND/],
-    [['create', '--trust', 'root'], /"direct" or "sandboxed"/],
     [['create', '--workspace', 'nowhere'], /WORKSPACE_NOT_FOUND/],
     [['create', '--name', 'two words'], /REQUEST_INVALID/],
   ])('ambit session %j is refused with 1', async (args, what) => {

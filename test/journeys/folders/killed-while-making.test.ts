@@ -73,7 +73,7 @@ test.each(kinds)(
 
     // The session lives on, and its folder is made anew when it is needed.
     const { code, stdout, stderr } = await ambitInProcess(['session', 'diff', 'task', '--json', ...places]);
-    expect([code, stderr]).toEqual([0, expect.stringContaining('changed nothing')]);
+    expect([code, stderr]).toEqual([0, expect.stringContaining('No unmerged changes')]);
     const made = (JSON.parse(stdout) as { path: string }).path;
     expect(readFiles(made)).toEqual(readFiles(workspace));
     if (isolation === 'worktree') expect(git('worktree', 'list').trim().split('\n')).toHaveLength(2);

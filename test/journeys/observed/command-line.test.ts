@@ -50,9 +50,12 @@ test('invalid levels, formats and booleans are refused as usage errors', async (
     ambitInProcess(['run', ...flags, ...fileFlags(folder), '--', stdioRecorder.command, ...stdioRecorder.args]);
   expect(await run('--log-level', 'loud')).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('debug, info, warn'),
+    stderr: expect.stringContaining('"debug", "info" or "warn"'),
   });
-  expect(await run('--log-format', 'xml')).toMatchObject({ code: 2, stderr: expect.stringContaining('text, json') });
+  expect(await run('--log-format', 'xml')).toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining('"text" or "json"'),
+  });
   process.env['AMBIT_SESSION_INCLUDE_META'] = 'perhaps';
   try {
     expect(await run()).toMatchObject({ code: 2, stderr: expect.stringContaining('true or false') });

@@ -54,7 +54,7 @@ test('sessions are created, listed, shown and ended without a gateway, a program
     offline('session', 'show', 'sandboxed', '--json'),
   ]);
   expect(JSON.parse(listed.stdout)).toMatchObject({ sessions: [{ name: 'sandboxed' }, { name: 'direct' }] });
-  expect(shown.stdout).toMatch(/^sandbox +not examined: no gateway is running$/m);
+  expect(shown.stdout).toMatch(/^sandbox +unknown: no gateway is running$/m);
   expect(JSON.parse(data.stdout)).toMatchObject({ name: 'sandboxed', sandbox: null });
   await offline('session', 'end', 'sandboxed');
   const left = await offline('session', 'list', '--json');

@@ -150,7 +150,9 @@ test('S4: a git command that names too many paths makes the files read-only', as
   const session = openSession();
   const command = Array.from({ length: 400 }, (_, each) => `cd d${each} && ./x${each}`).join(' && ');
   appendFileSync(pathInFolder('.git/config'), `[filter "x"]\nclean = "${command}"\n`);
-  expect(await refusalMessage(session.write('free', toBytes('y')))).toMatch(/the configuration of git holds a command/);
+  expect(await refusalMessage(session.write('free', toBytes('y')))).toMatch(
+    /the configuration of git contains a command/,
+  );
 });
 
 test('S4: the file tools use the current git configuration, also of the repository around the workspace', async () => {
