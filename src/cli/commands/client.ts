@@ -161,7 +161,9 @@ async function describeStdio(invocation: Invocation, { file, isProject }: Client
   }
   const { command, args } = findProgram(invocation.env);
   if (!existsSync(configFile)) {
-    printLines([`! There is no configuration at ${configFile} yet. Write one before you start the client.`]);
+    printLines([
+      `! There is no configuration at ${configFile} yet. Create one with "ambit init" before you start the client.`,
+    ]);
   } else {
     const { config } = await loadConfig({ file: configFile });
     const names = Object.keys(config.workspaces);
