@@ -86,9 +86,9 @@ test('the request of the page is answered as it says, by the steps that it names
     5000,
     () => 'the journal is not written',
   );
-  const { at, id: exchange, sessionId, ...rest } = JSON.parse(line) as Record<string, unknown>;
-  expect([at, exchange, sessionId]).toEqual(['…', '…', '…']);
-  expect(JSON.parse(written()[1] as string)).toMatchObject({ sessionId: id, ...rest });
+  const { time, id: exchange, sessionId, ...rest } = JSON.parse(line) as Record<string, unknown>;
+  expect([time, exchange, sessionId]).toEqual(['…', '…', '…']);
+  expect(JSON.parse(written()[1] as string)).toMatchObject({ time: expect.any(String), sessionId: id, ...rest });
 
   expect(steps.map(({ number }) => number)).toEqual(steps.map((_, index) => index + 1));
   const ofStages = steps.filter(({ source }) => source.includes('/gateway/stages/'));
