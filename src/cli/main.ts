@@ -41,6 +41,12 @@ export async function main(argv: readonly string[], env: NodeJS.ProcessEnv): Pro
       printError(`${message}\n${hint}`);
       return 2;
     }
+    // Ctrl-C and Ctrl-D at a question. Commands ask before they change anything.
+    if (error instanceof Error && error.name === 'AbortError' && error.message.startsWith('Aborted with Ctrl')) {
+      process.stderr.write('\n');
+      printError('Cancelled. Nothing was changed.');
+      return 1;
+    }
     if (isAmbitError(error)) {
       const more = error.code === 'STORE_UNAVAILABLE' ? storeHint : '';
       printError(`${error.code}: ${error.message}\n${error.hint}${more}`);
