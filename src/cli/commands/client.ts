@@ -237,8 +237,8 @@ async function writeClient(invocation: Invocation, target: ClientTarget, entry: 
   const { backup } = replaceWithBackup(file, after, false);
   printData(invocation, { ...data, changed: true, backup: backup ?? null }, () => `Wrote ${file}.`);
   printLines([
-    ...(backup === undefined ? [] : [`The file as it was: ${backup}`]),
-    `To go back: ambit client ${client.name}${isProject ? ' --project' : ''} --undo`,
+    ...(backup === undefined ? [] : [`Backup: ${backup}`]),
+    `Undo with: ambit client ${client.name}${isProject ? ' --project' : ''} --undo`,
     ...describeSecrets(target, entry),
     client.restart,
   ]);
@@ -331,8 +331,8 @@ async function undoClient(invocation: Invocation, target: ClientTarget): Promise
     next ?? '',
     backup === undefined ? undefined : client.format.readEntry(next ?? '', target.path),
   );
-  if (!isWhole) printLines([`${file} has changed since, so only the entry "${entryName}" is put back.`]);
-  if (!(await askConfirmation(invocation, next === undefined ? `Remove ${file}?` : `Put this back in ${file}?`))) {
+  if (!isWhole) printLines([`${file} has changed since, so only the entry "${entryName}" is restored.`]);
+  if (!(await askConfirmation(invocation, next === undefined ? `Remove ${file}?` : `Restore this in ${file}?`))) {
     printLines(['Nothing was changed.']);
     return 1;
   }
@@ -340,9 +340,9 @@ async function undoClient(invocation: Invocation, target: ClientTarget): Promise
   const undone = next === undefined ? undefined : replaceAndDropBackup(file, next, backup);
   if (next === undefined) rmSync(realpathSync(file));
   const data = { client: client.name, file, restored: next !== undefined, undone: undone ?? null };
-  const what = isWhole ? file : `The entry "${entryName}" of ${file}`;
-  printData(invocation, data, () => (next === undefined ? `Removed ${file}.` : `${what} is as it was.`));
-  if (undone !== undefined) printLines([`What the file was until now: ${undone}`]);
+  const what = isWhole ? file : `the entry "${entryName}" of ${file}`;
+  printData(invocation, data, () => (next === undefined ? `Removed ${file}.` : `Restored ${what}.`));
+  if (undone !== undefined) printLines([`The replaced file: ${undone}`]);
   return 0;
 }
 

@@ -313,7 +313,7 @@ export const serverRemove: Command = {
       ...after.warnings.filter((line) => line.includes(`"${name}`)).map((line) => `Warning: ${line}`),
       ...(now === undefined ? [] : [`"${name}" is now the server of ${now}, which needs an approval.`]),
       ...saved.lines,
-      'To go back: ambit import --undo',
+      'Undo with: ambit import --undo',
       ...(await describeReload(invocation, paths)),
     ]);
   },
