@@ -169,7 +169,7 @@ export const errorTable = {
   },
   WORKSPACE_CONFLICT: {
     sentence: 'The changes of the session conflict with the current files of the workspace.',
-    hint: 'Nothing was changed. Update the listed files in the session, then merge again.',
+    hint: 'Nothing was changed. Merge again with --prefer session or --prefer workspace (API: "prefer").',
     http: 409,
     rpc: 1039,
     retryable: false,

@@ -45,7 +45,7 @@ export const sessionMerge: Command = {
     prefer: {
       type: 'string',
       value: 'SIDE',
-      help: 'Side that wins conflicts: session or workspace',
+      help: 'Version of a conflicting file to use: session or workspace',
       choices: ['session', 'workspace'],
     },
     workspace: workspaceFlag,

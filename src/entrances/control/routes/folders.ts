@@ -20,7 +20,7 @@ const mergeRequest = z.strictObject({
   prefer: z
     .enum(['session', 'workspace'])
     .optional()
-    .describe('Which version to use if both sides changed the same part.'),
+    .describe('Which version of a conflicting file to use, as a whole.'),
 });
 
 /** The own folders of sessions. */
