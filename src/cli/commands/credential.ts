@@ -13,8 +13,8 @@ const maxBytes = 65_536;
 const credentialFlags = {
   user: { type: 'string', value: 'NAME', help: 'User the credential belongs to' },
   server: { type: 'string', value: 'NAME', help: 'Server that uses the credential' },
-  env: { type: 'string', value: 'NAME', help: 'Pass the credential in this environment variable' },
-  header: { type: 'string', value: 'NAME', help: 'Send the credential in this HTTP header' },
+  env: { type: 'string', value: 'NAME', help: 'Environment variable that carries the credential' },
+  header: { type: 'string', value: 'NAME', help: 'HTTP header that carries the credential' },
 } as const satisfies Readonly<Record<string, Flag>>;
 
 export const credentialSet: Command = {

@@ -18,7 +18,7 @@ export const keyCreate: Command = {
   help: 'Create an API key for a user; it is shown only once',
   flags: {
     user: { type: 'string', value: 'NAME', help: 'User the key belongs to' },
-    expires: { type: 'string', value: 'TIME', help: 'Expiry: a time such as 12h or 30d, or a date' },
+    expires: { type: 'string', value: 'TIME', help: 'Expiry: a time such as 12h or 30d, or a date; default: never' },
     trust: { ...trustFlag, help: 'Highest trust level of its sessions; default: direct' },
     workspace: { type: 'string', value: 'NAME', help: 'Allow only this workspace', multiple: true },
     scope: { type: 'string', value: 'PERMISSION', help: 'Grant its sessions this permission', multiple: true },
