@@ -85,7 +85,8 @@ function typeOf(schema) {
     const name = schema.$ref.split('/').at(-1);
     return `[${name}](#${name.toLowerCase()})`;
   }
-  if (schema.enum !== undefined) return schema.enum.map((value) => `\`${value}\``).join(', ');
+  if (schema.enum !== undefined)
+    return schema.enum.map((value) => (value === null ? 'null' : `\`${value}\``)).join(', ');
   if (schema.const !== undefined) return `\`${JSON.stringify(schema.const)}\``;
   const parts = schema.anyOf ?? schema.allOf;
   if (parts !== undefined) return [...new Set(parts.map(typeOf))].join(schema.anyOf === undefined ? ' and ' : ' or ');

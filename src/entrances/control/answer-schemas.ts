@@ -16,7 +16,7 @@ export const problem = z
     type: z.string(),
     title: z.string(),
     status: z.int(),
-    code: z.string().describe('Error code; see the reference of errors.'),
+    code: z.string().describe('Error code from the list of errors.'),
     detail: z.string().describe('What happened, as a sentence.'),
     hint: z.string().describe('How to fix it.'),
   })
@@ -133,9 +133,9 @@ export const callExplanation = z.object({
     z.object({
       id: z.string(),
       effect: z.enum(['allow', 'deny']),
-      outcome: z.enum(['holds', 'does not hold', 'error']),
+      outcome: z.enum(['holds', 'does not hold', 'error']).describe('Whether the condition of the rule is met.'),
       error: z.string().optional(),
-      claims: stringListSchema,
+      claims: stringListSchema.describe('Names of the facts that the rule uses.'),
     }),
   ).describe('Every rule that matches the tool, and its outcome for these arguments.'),
 });
@@ -144,11 +144,11 @@ export const event = z
   .object({
     type: z.enum(['created', 'restricted', 'expired', 'ended', 'evicted', 'lost']),
     at: instantSchema,
-    reason: z.enum(['ended', 'evicted', 'revoked', 'closed']).optional(),
+    reason: z.enum(['ended', 'evicted', 'revoked', 'closed']).optional().describe('Why the session ended.'),
     session: z
       .union([session, z.object({ id: z.string() })])
       .optional()
-      .describe('The session now, or as it was when it ended. Only the id if its record is gone.'),
+      .describe('The session as it is now, or as it was when it ended. Only the id if the record no longer exists.'),
   })
   .meta({ id: 'Event' });
 
@@ -299,8 +299,8 @@ export const effectivePolicies = z.object({
   policies: listOf(
     policy.and(
       z.object({
-        outcome: z.enum(['given', 'disabled', 'replaced', 'locked out']),
-        by: z.string().nullable().describe('Scope of the policy that replaces this one.'),
+        outcome: z.enum(['given', 'disabled', 'replaced', 'locked out']).describe('given: the model gets the policy.'),
+        by: z.string().nullable().describe('Scope of the policy of the same name that takes precedence.'),
       }),
     ),
   ).describe('All policies that were considered.'),
@@ -311,28 +311,30 @@ export const effectivePolicies = z.object({
 const lastError = z
   .object({ at: instantSchema, message: z.string() })
   .nullable()
-  .describe('The last failure of the server; null if there was none since the gateway started.');
+  .describe('Last failure of the server; null if there was none since the gateway started.');
 
 const serverOverview = z
   .object({
     name: z.string(),
-    source: z.enum(['operator', 'imported', 'project']),
-    file: z.string().nullable().describe('The included or imported file; null for a server of the configuration.'),
+    source: z
+      .enum(['operator', 'imported', 'project'])
+      .describe('operator: the configuration. project: an included file.'),
+    file: z.string().nullable().describe('Included or imported file; null for a server of the configuration.'),
     transport: z.enum(['stdio', 'http']),
-    trust: listOf(z.enum(['direct', 'sandboxed'])).describe('The sessions that may use it.'),
-    era: z.enum(['modern', 'handshake']).nullable().describe('The era that it speaks; null while that is unknown.'),
+    trust: listOf(z.enum(['direct', 'sandboxed'])).describe('Trust levels of the sessions that may use the server.'),
+    era: z.enum(['modern', 'handshake']).nullable().describe('Protocol era of the server; null while it is unknown.'),
     approval: z
       .enum(['not needed', 'approved', 'changed', 'exposed', 'unapproved'])
-      .describe('exposed: another account could exchange the program.'),
-    changes: stringListSchema.describe('The differences between the server and its approval.'),
-    definitionHash: z.string(),
+      .describe('changed: it differs from what was approved. exposed: another account could replace its program.'),
+    changes: stringListSchema.describe('Differences between the server and its approval.'),
+    definitionHash: z.string().describe('Hash of the definition of the server.'),
     state: z
       .enum(serverStates)
       .nullable()
       .describe(
-        'running: a process runs. idle: nothing runs; the next call starts it. failed: the last start failed, or the last process was lost. reachable, unreachable: how the last call to a server over HTTP went. unapproved: it may not start.',
+        'running: a process runs. idle: no process runs; the next call starts one. failed: the last start failed, or the last process ended by itself. reachable, unreachable: result of the last call to an HTTP server. unapproved: it may not start until it is approved. null: no gateway is running.',
       ),
-    processes: z.int().nullable().describe('How many of its processes run now.'),
+    processes: z.int().nullable().describe('Number of running processes; null if no gateway is running.'),
     lastError,
   })
   .meta({ id: 'Server' });
@@ -341,14 +343,14 @@ export const servers = z.object({ servers: listOf(serverOverview) });
 
 export const serverLog = z.object({
   server: z.string(),
-  sessionId: z.string().nullable().describe('The session that the lines were filtered by; null for all lines.'),
-  position: z.int().describe('The number of lines that the server has written so far.'),
+  sessionId: z.string().nullable().describe('Session given as filter; null if there was no filter.'),
+  position: z.int().describe('Number of lines that the server has written so far.'),
   lines: listOf(
     z.object({
       at: instantSchema,
-      session: z.string().nullable().describe('The first 8 characters of the id; null for a shared process.'),
+      session: z.string().nullable().describe('First 8 characters of the session id; null for a shared process.'),
       pid: z.int().nullable(),
-      line: z.string().describe('Without secrets; control characters are escaped.'),
+      line: z.string().describe('The line. Secrets are removed and control characters are escaped.'),
     }),
   ),
 });
@@ -356,39 +358,39 @@ export const serverLog = z.object({
 export const gatewayStatus = z.object({
   gateway: z
     .object({
-      url: z.string().nullable().describe('Null if it does not listen.'),
+      url: z.string().nullable().describe('URL of the gateway; null if it has no HTTP listener.'),
       pid: z.int(),
       version: z.string(),
       startedAt: instantSchema,
-      logFile: z.string().nullable().describe('The log of a gateway in the background; null in the foreground.'),
+      logFile: z.string().nullable().describe('Log file of a gateway in the background; otherwise null.'),
     })
     .nullable()
-    .describe('Null where a command answers without a gateway.'),
+    .describe('The running gateway. Null only in the output of "ambit status", if no gateway is running.'),
   configFile: z.string(),
   dataDir: z.string(),
   sessions: z
     .object({ total: z.int(), direct: z.int(), sandboxed: z.int() })
     .nullable()
-    .describe('The live sessions by trust level; null if the store cannot be reached.'),
+    .describe('Number of live sessions by trust level; null if the store cannot be reached.'),
   servers: z.object({
     total: z.int(),
-    states: z.record(z.string(), z.int()).describe('The number of servers by state.'),
+    states: z.record(z.string(), z.int()).describe('Number of servers by state.'),
     troubled: listOf(z.object({ name: z.string(), state: z.string(), lastError })).describe(
-      'The servers that are failed, unreachable or unapproved.',
+      'Servers that are failed, unreachable or unapproved.',
     ),
   }),
   processes: z
-    .object({ running: z.int(), max: z.int().describe('processes.max of the configuration.') })
+    .object({ running: z.int(), max: z.int().describe('Value of processes.max in the configuration.') })
     .nullable()
-    .describe('The processes of servers.'),
+    .describe('Server processes; null if no gateway is running.'),
   store: z.object({ kind: z.string(), reachable: z.boolean() }),
 });
 
 export const stopping = z.object({
   stopping: z.literal(true),
   pid: z.int(),
-  processStart: z.int().nullable().describe('Its start in clock ticks since boot; null on systems without /proc.'),
-  background: z.boolean(),
+  processStart: z.int().nullable().describe('Start time in clock ticks since boot; null on systems without /proc.'),
+  background: z.boolean().describe('Whether the gateway runs in the background.'),
 });
 
 export const openApi = z.record(z.string(), z.unknown());

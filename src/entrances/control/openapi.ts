@@ -103,7 +103,8 @@ function simplifySchema(schema: JsonSchema, side: 'request' | 'answer'): void {
   const [first, second, ...others] = schema.anyOf ?? [];
   if (others.length === 0 && second?.type === 'null' && typeof first?.type === 'string') {
     delete schema.anyOf;
-    Object.assign(schema, { ...first, ...schema, type: [first.type, 'null'] });
+    const choices = first.enum === undefined ? {} : { enum: [...first.enum, null] };
+    Object.assign(schema, { ...first, ...schema, ...choices, type: [first.type, 'null'] });
   }
   delete schema.propertyNames;
   if (schema.format === 'date-time') delete schema.pattern;

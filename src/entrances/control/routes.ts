@@ -40,6 +40,7 @@ export function isStreamAddress(address: string): boolean {
 /** The event stream is described here and served apart, because it has no single answer. */
 const eventsRoute: RouteDescription = {
   summary: 'Streams session events (server-sent events)',
+  description: 'The types and reasons are explained under "Events" on the page "HTTP endpoints".',
   headers: { 'Last-Event-ID': 'Id of the last received event. The stream starts with the events after it.' },
   returns: 'A stream of events. Type of the data of each event',
   answer: 'event',
@@ -48,9 +49,9 @@ const eventsRoute: RouteDescription = {
 
 /** The end of the gateway is served apart, because only the control socket takes this request. */
 const stopRoute: RouteDescription = {
-  summary: 'Ends the gateway after the calls under way, as the signal TERM does',
-  description: 'Only the control socket takes this request; over HTTP it is refused.',
-  returns: 'The process that ends',
+  summary: 'Stops the gateway, as the signal TERM does: running calls can finish',
+  description: 'Only available on the control socket; over HTTP the request is refused.',
+  returns: 'The process that is ending',
   answer: 'stopping',
 };
 

@@ -3,7 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { event } from '../../../src/entrances/control/answer-schemas.ts';
-import { type AnswerOf, type RequestOf, type RouteName, routes } from '../../../src/entrances/control/routes.ts';
+import {
+  type AnswerOf,
+  describeApi,
+  type RequestOf,
+  type RouteName,
+  routes,
+} from '../../../src/entrances/control/routes.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { callModern, readToolText } from '../../journeys/raw-mcp-client.ts';
 import { authorizationServer, browse } from '../../upstreams/auth/authorization-server.ts';
@@ -69,6 +75,17 @@ async function ask<Name extends RouteName>(
   if (response.ok) answered.add(name);
   return answer;
 }
+
+test('a choice that may be null lists null in the OpenAPI document', async () => {
+  const choices: { readonly type?: unknown; readonly enum: readonly unknown[] }[] = [];
+  JSON.stringify(await describeApi(), (_, value) => {
+    if (Array.isArray(value?.enum)) choices.push(value);
+    return value;
+  });
+  const nullable = choices.filter(({ type }) => Array.isArray(type) && type.includes('null'));
+  expect(nullable).not.toEqual([]);
+  expect(nullable.filter((each) => !each.enum.includes(null))).toEqual([]);
+});
 
 test('every address answers as its row says', async () => {
   const heard = await readEvents(`${url}/api/v1/events`, headers);

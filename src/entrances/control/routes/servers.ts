@@ -19,16 +19,16 @@ const logQuery = z.object({
     .min(0, linesLimit)
     .max(maxLines, linesLimit)
     .default(100)
-    .describe('At most this many of the last lines.'),
+    .describe('Maximum number of lines.'),
   session: z
     .string()
     .min(1, 'the id of a session')
     .exactOptional()
-    .describe('Only lines of processes of this session: its id, name, or a prefix of the id.'),
+    .describe('Only lines of this session: its id, a unique name, or a unique prefix of the id.'),
   follow: z
     .enum(['true', 'false'])
     .exactOptional()
-    .describe('With `true` the answer is a stream of server-sent events that goes on with new lines.'),
+    .describe('With `true` the response is a stream of server-sent events that continues with new lines.'),
 });
 
 /** The gateway itself, and its servers. */
@@ -40,7 +40,7 @@ export const serverRoutes = {
     handle: describeStatus,
   }),
   'GET /api/v1/servers': defineRoute({
-    summary: 'Lists the servers of the configuration, and how each one does',
+    summary: 'Lists the servers of the configuration with their state',
     returns: 'The servers',
     answer: 'servers',
     handle: async (gateway) => ({ servers: await gateway.listServers() }),
@@ -48,10 +48,10 @@ export const serverRoutes = {
   'GET /api/v1/servers/{id}/logs': defineRoute({
     summary: 'Lists the last lines that the processes of a server wrote to stderr',
     description:
-      'The gateway keeps them in memory, up to 1,000 lines or 256 KiB for each server. In a stream (`follow=true`), each event `line` has one line as its data, and an event `dropped` has the `count` of lines that the reader was too slow for.',
-    parameter: 'The name of the server.',
+      'The gateway keeps them in memory, up to 1,000 lines or 256 KiB for each server. In a stream (`follow=true`), the data of each event `line` is one line. An event `dropped` contains the `count` of lines that were left out because the client read too slowly.',
+    parameter: 'Name of the server.',
     query: logQuery,
-    returns: 'The lines, the oldest first',
+    returns: 'The lines, oldest first',
     answer: 'serverLog',
     handle: readServerLog,
   }),

@@ -43,6 +43,19 @@ const newSessionBody = restriction.extend({
     .record(z.string(), jsonSchema)
     .exactOptional()
     .describe('Data to attach to the session. Tools do not see it.'),
+  trustLevel: trustLevelInput
+    .exactOptional()
+    .describe('Trust level: "direct" or "sandboxed". Default: sessions.defaultTrust, capped by the limits.'),
+  ttlSeconds: z
+    .number()
+    .exactOptional()
+    .describe('The session expires after this many seconds without a call. Default: sessions.ttlSeconds.'),
+  servers: stringListSchema
+    .exactOptional()
+    .describe(
+      'Servers the session may use. An empty list means none. Default: all that its trust level and workspace allow.',
+    ),
+  permissions: stringListSchema.exactOptional().describe('Names of the permissions of the session. Default: none.'),
 });
 
 const sessionsQuery = z.object({
@@ -82,7 +95,7 @@ const via = z.strictObject({ via: z.literal('gateway') });
 const callToExplain = z.strictObject({
   tool: z.string().describe('Tool name, as "server__tool"; session tools of Ambit without a prefix.'),
   // Rules judge the text as it was sent, so it is not parsed here.
-  args: z.string().optional().describe('Arguments of the call, as JSON text.'),
+  args: z.string().optional().describe('Arguments of the call, as JSON text. Default: "{}".'),
 });
 
 /** Sessions, their servers and their calls. */
@@ -96,7 +109,7 @@ export const sessionRoutes = {
   }),
   'POST /api/v1/sessions': defineRoute({
     summary: 'Opens a session. Only this response contains its token',
-    description: 'A request for more trust than allowed is refused; the trust level is never lowered silently.',
+    description: 'A request for a trust level above the limits is refused; the requested level is never lowered.',
     body: newSessionBody,
     status: 201,
     returns: 'The session and its token',
@@ -116,7 +129,7 @@ export const sessionRoutes = {
     },
   }),
   'PATCH /api/v1/sessions/{id}': defineRoute({
-    summary: 'Restricts a session and ends the processes that no longer comply',
+    summary: 'Restricts a session and ends processes that are no longer allowed',
     description: 'A change that would widen the session is refused, and then no part of the request is applied.',
     parameter: sessionParameter,
     body: restriction,
