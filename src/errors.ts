@@ -155,7 +155,7 @@ export const errorTable = {
   },
   WORKSPACE_REQUIRED: {
     sentence: 'The session has no workspace, so it has no files.',
-    hint: 'Use a session with a workspace: list sessions with session_list, or create one with "ambit session create --workspace W".',
+    hint: 'Use a session with a workspace: list sessions with session_list, or create one with "ambit session create --workspace NAME".',
     http: 400,
     rpc: 1037,
     retryable: false,
@@ -344,14 +344,14 @@ export const errorTable = {
   },
   LOGIN_REQUIRED: {
     sentence: 'The server requires the user to log in.',
-    hint: 'The user can log in with "ambit login SERVER --user U". Then try again.',
+    hint: 'The user can log in with "ambit login SERVER --user NAME". Then try again.',
     http: 403,
     rpc: 1055,
     retryable: false,
   },
   LOGIN_FAILED: {
     sentence: 'The login to the server failed.',
-    hint: 'Start it again with "ambit login SERVER --user U".',
+    hint: 'Start it again with "ambit login SERVER --user NAME".',
     http: 502,
     rpc: 1056,
     retryable: false,

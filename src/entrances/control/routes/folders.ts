@@ -97,6 +97,6 @@ async function findFolder(gateway: Operator, reference: string, workspace: strin
   if (others.length === 0) return only;
   throw new AmbitError('REQUEST_INVALID', {
     what: `The session has several folders: ${fitting.map((each) => each.workspaceId).join(', ')}.`,
-    hint: 'Choose one with --workspace W.',
+    hint: 'Choose one with --workspace NAME.',
   });
 }
