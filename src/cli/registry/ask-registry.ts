@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { secureUrl } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
 import { type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
+import { shortenEnd } from '../io/output.ts';
 
 const officialRegistry = 'https://registry.modelcontextprotocol.io';
 const officialMeta = 'io.modelcontextprotocol.registry/official';
@@ -12,6 +13,7 @@ const maxAnswerBytes = 4 * 1024 * 1024;
 const pageSize = 100;
 const maxPages = 5;
 const maxWords = 3;
+const maxProseLength = 1000;
 
 export const registryFlag: Flag = {
   type: 'string',
@@ -24,7 +26,12 @@ const plainText = z
   .string()
   .max(4096)
   .regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u);
-const prose = z.string().max(10_000).nullish();
+/** Text for people. It becomes one line: with line ends it could forge lines of Ambit itself. */
+const prose = z
+  .string()
+  .max(10_000)
+  .transform((text) => shortenEnd(text.replace(/[\s\u0085]+/g, ' ').trim(), maxProseLength))
+  .nullish();
 const flag = z.boolean().nullish();
 
 const inputSchema = z.object({

@@ -3,7 +3,9 @@ import { isIP } from 'node:net';
 import { isAbsolute, resolve } from 'node:path';
 import { isDotPath } from '../../config/load/configured-paths.ts';
 import { whyVariableRefused } from '../../context/for-tools/refused-variables.ts';
+import { isAmbitError } from '../../errors.ts';
 import { isPrivateAddress } from '../../lib/net/private-addresses.ts';
+import { readPackageCommand } from '../../sandbox/packages/package-command.ts';
 import type {
   RegistryArgument,
   RegistryInput,
@@ -87,12 +89,16 @@ interface PackageRunner {
 const imageName = /^[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?::[0-9]{1,5})?(?:\/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*$/;
 const imageTag = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
+/** A version as PEP 440 defines it. */
+const pythonVersion =
+  /^(?:[0-9]+!)?[0-9]+(?:\.[0-9]+)*(?:[-.]?(?:a|b|c|rc|alpha|beta|pre|preview|post|rev|r|dev)[-.]?[0-9]*){0,3}(?:\+[a-z0-9]+(?:[-.][a-z0-9]+)*)?$/i;
+
 const runners: Readonly<Record<string, PackageRunner>> = {
   npm: {
     kind: 'npm',
     source: /^https:\/\/registry\.npmjs\.org\/?$/,
     identifier: /^(?:@[a-z0-9~_][a-z0-9._~-]*\/)?[a-z0-9~_][a-z0-9._~-]*$/i,
-    version: /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?$/,
+    version: /^[0-9]+\.[0-9]+\.[0-9]+(?:[-+][0-9A-Za-z.+-]+)?(?<!\.(?:tgz|tar|tar\.gz))$/i,
     harmless: ['-y', '--yes'],
     command: ({ identifier, version }) => ['npx', '-y', `${identifier}@${version}`],
   },
@@ -100,7 +106,7 @@ const runners: Readonly<Record<string, PackageRunner>> = {
     kind: 'pypi',
     source: /^https:\/\/pypi\.org(?:\/simple)?\/?$/,
     identifier: /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?$/,
-    version: /^[0-9][0-9A-Za-z.!+_-]*$/,
+    version: pythonVersion,
     harmless: [],
     command: ({ identifier, version }) => ['uvx', `${identifier}==${version}`],
   },
@@ -140,7 +146,10 @@ function planPackage(published: RegistryPackage, given: GivenValues): EntryPlan 
   const [command, ...before] = runner.command(offered, [...Object.keys(env), ...missing.map(({ name }) => name)]);
   const own = collectArguments(offered.packageArguments ?? [], given.args);
   // The program in a container sees other files.
-  if (runner.kind !== 'oci') for (const arg of own) assertNoLocalFile(arg, given.folder);
+  if (runner.kind !== 'oci') {
+    for (const arg of own) assertNoLocalFile(arg, given.folder);
+    assertInstallable(command, before, offered);
+  }
   return {
     kind: runner.kind,
     entry: {
@@ -162,18 +171,41 @@ function planPackage(published: RegistryPackage, given: GivenValues): EntryPlan 
   };
 }
 
+/**
+ * Refuses a package that the gateway would not install itself. Its runner would then start in the workspace, where it
+ * reads settings and files that an agent may have written. npm takes the version "1.0.0-a.tgz" for such a file.
+ */
+function assertInstallable(command: string, args: readonly string[], { identifier, version }: RegistryPackage): void {
+  try {
+    const read = readPackageCommand(command, args);
+    if (read?.name === identifier && read.wanted === version) return;
+  } catch (error) {
+    if (!isAmbitError(error)) throw error;
+  }
+  throw new EntryProblem(`"${identifier}" in version ${version} is not the name of a package that can be installed`);
+}
+
 /** The image with a digest or a tag. An image without one may be another one tomorrow. */
 function pinnedImage({ identifier, version, registryBaseUrl }: RegistryPackage): string {
   const [, name = '', tag, digest] = /^([^@]+?)(?::([^:/@]+))?(?:@(sha256:[0-9a-f]{64}))?$/.exec(identifier) ?? [];
   const wanted = tag ?? version ?? undefined;
   if (!imageName.test(name)) throw new EntryProblem(`"${identifier}" is not the name of an image`);
-  if (digest === undefined && (wanted === undefined || wanted === 'latest' || !imageTag.test(wanted))) {
+  if (namesLocalRegistry(name)) throw new EntryProblem('its image comes from a registry on a private network');
+  const isExact = digest !== undefined || (wanted !== undefined && wanted !== 'latest');
+  if (!isExact || (wanted !== undefined && !imageTag.test(wanted))) {
     throw new EntryProblem('it names no exact version of its image');
   }
   // Old entries name the host of the image beside it.
   const host = registryBaseUrl ? new URL(registryBaseUrl).host : '';
   const full = host === '' || host.endsWith('docker.io') || name.startsWith(`${host}/`) ? name : `${host}/${name}`;
   return `${full}${wanted === undefined ? '' : `:${wanted}`}${digest === undefined ? '' : `@${digest}`}`;
+}
+
+/** Whether the image is fetched from this machine or a private network. Docker does so without TLS from "localhost". */
+function namesLocalRegistry(image: string): boolean {
+  const [first = '', ...rest] = image.split('/');
+  const isHost = rest.length > 0 && (/[.:]/.test(first) || first === 'localhost');
+  return isHost && (!URL.canParse(`https://${first}`) || isLocalHost(new URL(`https://${first}`).hostname));
 }
 
 /** Many images get their variables with arguments for Docker, as `-e NAME=VALUE`. They become variables of the server. */
@@ -343,7 +375,7 @@ function planRemote({ type, url, headers: offered }: RegistryRemote, given: Give
 }
 
 function isLocalHost(hostname: string): boolean {
-  const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
+  const host = hostname.replace(/^\[|\]$/g, '').replace(/(?<!\.)\.+$/, '');
   if (isIP(host) !== 0) return isPrivateAddress(host);
   return !host.includes('.') || /\.(?:localhost|local|internal|lan|home\.arpa)$/.test(host);
 }
