@@ -18,7 +18,7 @@ import {
   planImport,
   previewAdditions,
 } from '../import/plan-import.ts';
-import { describeModeChange, replaceConfiguration } from '../import/replace-configuration.ts';
+import { assertSameConfiguration, describeModeChange, replaceConfiguration } from '../import/replace-configuration.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
 import { type ConfigPaths, findConfigPaths } from '../io/config-paths.ts';
 import { printData } from '../io/output.ts';
@@ -37,7 +37,8 @@ export const importCommand: Command = {
     const paths = findConfigPaths(invocation);
     assertNobodyElseWrites(paths.configFile);
     if (invocation.flags['undo'] === true) return undoImport(invocation, paths);
-    const before = existsSync(paths.configFile) ? readFileSync(paths.configFile, 'utf8') : '';
+    const hasConfiguration = existsSync(paths.configFile);
+    const before = hasConfiguration ? readFileSync(paths.configFile, 'utf8') : '';
     const { config } = await loadConfig({ text: before === '' ? 'version: 1\n' : before, file: paths.configFile });
     const own = Object.entries(config.servers).filter(([, { source }]) => source !== 'project');
     const sources = findSourceFiles(invocation);
@@ -79,6 +80,7 @@ export const importCommand: Command = {
       printLines(['Nothing was added.']);
       return 1;
     }
+    assertSameConfiguration(paths.configFile, hasConfiguration ? before : undefined);
     makeFolders(dirname(paths.configFile));
     const { backup, closedFrom } = replaceConfiguration(paths.configFile, text, plan.additions.some(mayHoldSecrets));
     const unapproved = await previews.approve();

