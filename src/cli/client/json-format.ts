@@ -206,7 +206,14 @@ function maskText(text: string, shown: ReadonlySet<string>): string {
     },
     parseOptions,
   );
-  return applyEdits(text, edits);
+  // `applyEdits` copies the whole text for each edit. A file of 5 MB would take minutes.
+  let masked = '';
+  let from = 0;
+  for (const { offset, length, content } of edits) {
+    masked += text.slice(from, offset) + content;
+    from = offset + length;
+  }
+  return masked + text.slice(from);
 }
 
 interface ListItem {

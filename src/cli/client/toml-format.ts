@@ -163,21 +163,28 @@ function endOfString(text: string, start: number): number {
 /** Hides values of other tables, and comments. Lines stay lines. */
 function maskText(text: string, shown: ReadonlySet<string>): string {
   const visible = new Set([...shown].map((each) => JSON.stringify(each)));
-  const names = new Set(findTables(text).map(({ start }) => start));
-  let at = 0;
-  const lines = text.split('\n').map((line) => {
-    const isName = names.has(at);
-    at += line.length + 1;
-    if (isName) return line.replace(/#.*/, '…');
-    if (line.trim() === '') return line;
-    const [, key, value = ''] = /^(\s*[\w."'-]+\s*=\s*)(.*)$/.exec(line) ?? [];
-    if (key === undefined) return '…';
-    const strings = value.match(quotedString) ?? [];
-    const rest = value.replaceAll(quotedString, '').trim();
-    const isKnown = strings.length > 0 && strings.every((each) => visible.has(each)) && /^[[\], ]*$/.test(rest);
-    return isKnown ? line : `${key}…`;
-  });
-  return lines.join('\n');
+  let masked = '';
+  for (let at = 0; at < text.length; ) {
+    const end = endOfStatement(text, at);
+    const [first = '', ...more] = text.slice(at, end).split('\n');
+    // The other lines of a value are hidden whole: any of them may look like a key.
+    const hidden = more.map((line, i) => (i === more.length - 1 && line === '' ? '' : '…'));
+    masked += [maskLine(first, visible), ...hidden].join('\n');
+    at = end;
+  }
+  return masked;
+}
+
+/** Masks the first line of a table name, a key, a comment or an empty line. */
+function maskLine(line: string, visible: ReadonlySet<string>): string {
+  if (line.trim() === '') return line;
+  if (/^[ \t\uFEFF]*\[/.test(line)) return line.replace(/#.*/, '…');
+  const [, key, value = ''] = /^(\s*[\w."'-]+\s*=\s*)(.*)$/.exec(line) ?? [];
+  if (key === undefined) return '…';
+  const strings = value.match(quotedString) ?? [];
+  const rest = value.replaceAll(quotedString, '').trim();
+  const isKnown = strings.length > 0 && strings.every((each) => visible.has(each)) && /^[[\], ]*$/.test(rest);
+  return isKnown ? line : `${key}…`;
 }
 
 const quotedString = /"(?:[^"\\]|\\.)*"/g;

@@ -7,6 +7,7 @@ import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { formatUnifiedDiff } from '../../lib/text/unified-diff.ts';
 import { normalizeTrust } from '../../rules/trust-level.ts';
 import {
@@ -30,7 +31,7 @@ import { type Command, type Invocation, jsonFlag, readFlag, trustFlag, UsageErro
 import { findLatestBackup, replaceAndDropBackup, replaceWithBackup } from '../import/backups.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
 import { findConfigPaths } from '../io/config-paths.ts';
-import { printData, renderTable } from '../io/output.ts';
+import { escapeForeignText, printData, renderTable } from '../io/output.ts';
 
 export const clientCommand: Command = {
   operands: '[NAME]',
@@ -223,7 +224,11 @@ async function writeClient(invocation: Invocation, target: ClientTarget, entry: 
   const { before, after } = planWrite(target, entry);
   const data = { client: client.name, file };
   if (before === after) {
-    printData(invocation, { ...data, changed: false, backup: null }, () => `${file} is set up already.`);
+    printData(
+      invocation,
+      { ...data, changed: false, backup: null },
+      () => `${escapeControls(file)} is set up already.`,
+    );
     return 0;
   }
   printDiff(target, before ?? '', after, entry);
@@ -232,10 +237,11 @@ async function writeClient(invocation: Invocation, target: ClientTarget, entry: 
     printLines(['Nothing was written.']);
     return 1;
   }
+  assertSafeToWrite(target);
   assertUnchanged(file, before);
   makeFolders(dirname(file));
   const { backup } = replaceWithBackup(file, after, false);
-  printData(invocation, { ...data, changed: true, backup: backup ?? null }, () => `Wrote ${file}.`);
+  printData(invocation, { ...data, changed: true, backup: backup ?? null }, () => `Wrote ${escapeControls(file)}.`);
   printLines([
     ...(backup === undefined ? [] : [`Backup: ${backup}`]),
     `Undo with: ambit client ${client.name}${isProject ? ' --project' : ''} --undo`,
@@ -252,7 +258,7 @@ function planWrite(target: ClientTarget, entry: ClientEntry): { before: string |
     return { before, after: addEntry(target, before ?? '', entry) };
   } catch (error) {
     if (!isAmbitError(error)) throw error;
-    process.stdout.write(addEntry(target, '', entry));
+    process.stdout.write(escapeForeignText(addEntry(target, '', entry)));
     throw new AmbitError('CONFIG_INVALID', {
       what: `${target.file} cannot be edited: ${error.message}.`,
       hint: 'Nothing was written. Add the entry above by hand.',
@@ -336,12 +342,14 @@ async function undoClient(invocation: Invocation, target: ClientTarget): Promise
     printLines(['Nothing was changed.']);
     return 1;
   }
-  assertUnchanged(file, text);
-  const undone = next === undefined ? undefined : replaceAndDropBackup(file, next, backup);
-  if (next === undefined) rmSync(realpathSync(file));
+  assertSafeToWrite(target);
+  const real = realpathSync(file);
+  assertUnchanged(real, text);
+  const undone = next === undefined ? undefined : replaceAndDropBackup(real, next, backup);
+  if (next === undefined) rmSync(real);
   const data = { client: client.name, file, restored: next !== undefined, undone: undone ?? null };
   const what = isWhole ? file : `the entry "${entryName}" of ${file}`;
-  printData(invocation, data, () => (next === undefined ? `Removed ${file}.` : `Restored ${what}.`));
+  printData(invocation, data, () => escapeControls(next === undefined ? `Removed ${file}.` : `Restored ${what}.`));
   if (undone !== undefined) printLines([`The replaced file: ${undone}`]);
   return 0;
 }

@@ -8,6 +8,7 @@ import { filePath, workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Command, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
 import { indentLines, renderEntries } from '../import/edit-servers.ts';
 import {
@@ -70,7 +71,7 @@ export const initCommand: Command = {
       include,
       workspace: workspace === undefined ? null : { name: workspace.slug, path: workspace.path },
     };
-    printData(invocation, data, () => `Wrote ${paths.configFile}`);
+    printData(invocation, data, () => `Wrote ${escapeControls(paths.configFile)}`);
     printLines(warnings.map((line) => `Warning: ${line}`));
     printLines(describeResult(names, refused, workspace));
     printLines(describeNextStep(invocation, paths, taken, refused, include));

@@ -31,7 +31,7 @@ import {
   isSamePath,
   shortenPath,
 } from '../io/find-gateway.ts';
-import { describeLastError, printData, renderPairs, renderTable } from '../io/output.ts';
+import { describeLastError, formatJson, printData, renderPairs, renderTable } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
 
 type GatewayStatus = AnswerOf<'GET /api/v1/status'>;
@@ -260,7 +260,7 @@ function formatLocalTime(time: Date): string {
 /** Writes a line, and waits until stdout can take more. */
 async function writeOut(invocation: Invocation, data: unknown, text: string): Promise<void> {
   const { stdout } = process;
-  const hasRoom = stdout.write(`${invocation.flags.json === true ? JSON.stringify(data) : text}\n`);
+  const hasRoom = stdout.write(`${invocation.flags.json === true ? formatJson(data) : text}\n`);
   if (hasRoom || stdout.destroyed || stdout.errored) return;
   await new Promise<void>((resolve) => {
     const resume = () => {

@@ -4,7 +4,28 @@ import { paintState, paintText } from './colour.ts';
 
 /** Prints data to stdout: as JSON with `--json`, else as text for people. */
 export function printData(invocation: Invocation, data: unknown, show: () => string): void {
-  process.stdout.write(invocation.flags.json === true ? `${JSON.stringify(data)}\n` : `${show()}\n`);
+  process.stdout.write(invocation.flags.json === true ? `${formatJson(data)}\n` : `${escapeForeignText(show())}\n`);
+}
+
+/** Formats a value as JSON in one line. Characters that a terminal obeys or hides are escaped; the value is the same. */
+export function formatJson(value: unknown): string {
+  return JSON.stringify(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+    // One character may be two units.
+    Array.from({ length: character.length }, (_, i) => character.charCodeAt(i))
+      .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)
+      .join(''),
+  );
+}
+
+/** Line ends, and the styles of `paintText`. */
+const ownParts = /(\n|\u001b\[(?:[12]|22|3[1236]|39)m)/;
+
+/** Escapes control characters in finished text. Its lines and styles stay. */
+export function escapeForeignText(text: string): string {
+  return text
+    .split(ownParts)
+    .map((part, i) => (i % 2 === 1 ? part : escapeControls(part)))
+    .join('');
 }
 
 /** The assumed width of a terminal that does not tell its own. */

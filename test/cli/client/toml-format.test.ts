@@ -56,3 +56,11 @@ test('masked text shows names, keys and the strings that are allowed', () => {
   expect(masked).toContain(block);
   expect(masked.split('\n')).toHaveLength(`${others}${block}`.split('\n').length);
 });
+
+test('lines of a long value that look like keys are hidden', () => {
+  const text = 'args = [\n  "c2VjcmV0LTE=",\n]\nkey = """\nc2VjcmV0LTI=\nSECRET = 3\n"""\n[next]\n'.replaceAll(
+    '\\"',
+    '"',
+  );
+  expect(tomlFormat.maskText(text, new Set())).toBe('args = …\n…\n…\nkey = …\n…\n…\n…\n[next]\n');
+});

@@ -171,6 +171,22 @@ test('links: of the user they are followed, dangling ones and ones out of a proj
   }
 });
 
+test('a folder whose name holds control characters and line ends cannot forge output', async () => {
+  const folder = join(home, 'a\u001b[31m\u009b\nWrote b');
+  mkdirSync(folder);
+  const before = process.cwd();
+  process.chdir(folder);
+  try {
+    for (const flags of [['--write'], ['--write'], [], ['--json'], ['--undo']]) {
+      const { code, stdout, stderr } = await ambit('claude-code', '--project', '--yes', ...flags);
+      expect(code).toBe(0);
+      expect(stdout + stderr).not.toMatch(/[\u001b\u009b]|^Wrote b/m);
+    }
+  } finally {
+    process.chdir(before);
+  }
+});
+
 test('the list says which clients are set up', async () => {
   writeFileAt('.cursor/mcp.json', secrets);
   writeFileAt('.gemini/settings.json', '{}');
