@@ -63,8 +63,8 @@ export function createServerLogs(bounds = defaultBounds): ServerLogs {
       buffer.bytes -= sizeOf(buffer.lines[buffer.start] as ServerLogLine);
       buffer.start++;
     }
-    // Moving the lines with each new one would take long.
-    if (buffer.start < bounds.lines) return;
+    // Moving the lines with each new one would take long. Dropped lines must not outweigh the others: they take memory.
+    if (buffer.start * 2 < buffer.lines.length) return;
     buffer.lines = buffer.lines.slice(buffer.start);
     buffer.start = 0;
   }

@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
 import { AmbitError } from '../../src/errors.ts';
 import { createServerActivity, createServerLogs, describeServers } from '../../src/gateway/server-activity.ts';
@@ -22,6 +24,19 @@ describe('the logs of servers', () => {
     expect(logs.next('a', 0)).toBeUndefined();
     for (let count = 0; count < 100; count++) write(logs, 'a', String(count));
     expect(texts(logs, 'a')).toEqual(['97', '98', '99']);
+  });
+
+  test('lines that were dropped for their size take no memory', () => {
+    setFlagsFromString('--expose-gc');
+    const collect = runInNewContext('gc') as () => void;
+    const logs = createServerLogs({ servers: 1, lines: 1000, bytes: 100_000 });
+    collect();
+    const before = process.memoryUsage().heapUsed;
+    for (let count = 0; count < 900; count++) write(logs, 'a', Buffer.alloc(24_000, 97).toString('latin1'));
+    collect();
+    // All lines together have 21 MB.
+    expect(process.memoryUsage().heapUsed - before).toBeLessThan(5_000_000);
+    expect(texts(logs, 'a')).toHaveLength(4);
   });
 
   test('of more servers, the one that was silent for longest is forgotten, unless somebody reads it', () => {

@@ -6,7 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, type Invocation, jsonFlag, readListFlag, UsageError } from '../command.ts';
-import { findLatestBackup, restoreBackup, wasCreated } from '../import/backups.ts';
+import { findLatestBackup, readBackup, restoreBackup, wasCreated } from '../import/backups.ts';
 import { addServers } from '../import/edit-servers.ts';
 import {
   clients,
@@ -115,7 +115,7 @@ async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<n
   }
   assertNobodyElseWrites(backup);
   const isRemoved = wasCreated(backup);
-  const before = isRemoved ? new Set<string>() : await readServerNames(readFileSync(backup, 'utf8'), paths.configFile);
+  const before = isRemoved ? new Set<string>() : await readServerNames(readBackup(backup), paths.configFile);
   const now = await readServerNames(readFileSync(paths.configFile, 'utf8'), paths.configFile);
   const removed = [...now].filter((name) => !before.has(name));
   const change = isRemoved ? `Undoing removes ${paths.configFile}, which is new:` : `Restoring ${backup} would change:`;

@@ -1,7 +1,9 @@
 import {
-  chmodSync,
-  chownSync,
+  closeSync,
+  constants,
   existsSync,
+  lstatSync,
+  openSync,
   readdirSync,
   readFileSync,
   realpathSync,
@@ -49,9 +51,7 @@ export function replaceWithBackup(file: string, text: string, mayHoldSecrets: bo
 /** Replaces the content of a file. Its owner stays, also when root writes it, and its mode does whatever the umask is. */
 function replaceContent(real: string, text: string, mode: number): void {
   const { uid, gid } = statSync(real);
-  writeAtomically(real, text, mode & ownerModeMask);
-  if (process.getuid?.() === 0) chownSync(real, uid, gid);
-  chmodSync(real, mode);
+  writeAtomically(real, text, mode, { uid, gid });
 }
 
 const ownerModeMask = 0o700;
@@ -66,9 +66,21 @@ export function findLatestBackup(file: string): string | undefined {
   if (!existsSync(dirname(real))) return undefined;
   const backups = readdirSync(dirname(real))
     .filter((entry) => entry.startsWith(name) && backupSuffix.test(entry.slice(name.length)))
+    // A link was not made here. It could lead to a file of another user.
+    .filter((entry) => lstatSync(join(dirname(real), entry)).isFile())
     .sort();
   const youngest = backups.at(-1);
   return youngest === undefined ? undefined : join(dirname(real), youngest);
+}
+
+/** Reads a backup. A link is not followed. */
+export function readBackup(backup: string): string {
+  const descriptor = openSync(backup, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0));
+  try {
+    return readFileSync(descriptor, 'utf8');
+  } finally {
+    closeSync(descriptor);
+  }
 }
 
 /** Records that a file is new, so that undoing removes it. */
@@ -95,7 +107,7 @@ export function restoreBackup(file: string, backup: string): { undone: string; c
     rmSync(backup);
     return { undone, closedFrom: undefined };
   }
-  const undone = replaceAndDropBackup(file, readFileSync(backup, 'utf8'), backup, mode & ownerModeMask);
+  const undone = replaceAndDropBackup(file, readBackup(backup), backup, mode & ownerModeMask);
   return { undone, closedFrom: modeBeforeClosing(mode) };
 }
 

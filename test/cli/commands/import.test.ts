@@ -8,6 +8,7 @@ import {
   realpathSync,
   rmSync,
   statSync,
+  symlinkSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -225,4 +226,12 @@ test('S2: without a secret the mode stays', async () => {
   const { stderr } = await ambit(writeFileAt('servers.json', { mcpServers: { added: { command: 'node' } } }), '--yes');
   expect(stderr).not.toContain('mode');
   expect(statSync(configFile).mode & 0o777).toBe(0o644);
+});
+
+test('undo follows no link in the place of a backup', async () => {
+  const other = writeFileAt('other.yaml', 'version: 1\n# secret of another user\n');
+  symlinkSync(other, `${configFile}.2999-01-01T00-00-00-000Z.backup`);
+  const { code, stderr } = await ambit('--undo', '--yes');
+  expect({ code, text: readFileSync(configFile, 'utf8') }).toEqual({ code: 1, text: commented });
+  expect(stderr).toContain('There is no backup');
 });
