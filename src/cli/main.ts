@@ -85,9 +85,22 @@ function findHelpWords(argv: readonly string[]): readonly string[] | undefined {
 
 /** Prints an error with its hint below it. */
 function printError(text: string): void {
-  const lines = text.split('\n').map((line, i) => {
-    const prefix = paintText(i === 0 ? 'red' : 'dim', 'ambit:', process.stderr);
-    return `${prefix} ${escapeControls(line)}\n`;
-  });
+  const lines = escapeWorkingFolder(text)
+    .split('\n')
+    .map((line, i) => {
+      const prefix = paintText(i === 0 ? 'red' : 'dim', 'ambit:', process.stderr);
+      return `${prefix} ${escapeControls(line)}\n`;
+    });
   process.stderr.write(lines.join(''));
+}
+
+/** Escapes line ends in the name of the working directory: with them, a folder of an archive could forge lines. */
+function escapeWorkingFolder(text: string): string {
+  try {
+    const folder = process.cwd();
+    return text.replaceAll(folder, escapeControls(folder));
+  } catch {
+    // The folder was removed.
+    return text;
+  }
 }

@@ -177,10 +177,10 @@ test('a folder whose name holds control characters and line ends cannot forge ou
   const before = process.cwd();
   process.chdir(folder);
   try {
-    for (const flags of [['--write'], ['--write'], [], ['--json'], ['--undo']]) {
-      const { code, stdout, stderr } = await ambit('claude-code', '--project', '--yes', ...flags);
-      expect(code).toBe(0);
-      expect(stdout + stderr).not.toMatch(/[\u001b\u009b]|^Wrote b/m);
+    for (const flags of [['--write'], ['--write'], [], ['--json'], ['--undo'], ['--undo']]) {
+      const { stdout, stderr } = await ambit('claude-code', '--project', '--yes', ...flags);
+      expect(stdout + stderr).toContain('.mcp.json');
+      expect(stdout + stderr).not.toMatch(/[\u001b\u009b]|^(?:ambit: )?Wrote b/m);
     }
   } finally {
     process.chdir(before);
