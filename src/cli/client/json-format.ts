@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { applyEdits, type Edit, modify, type Node, type ParseError, parse, parseTree, visit } from 'jsonc-parser';
 import { isMap } from '../../config/schema/schema-parts.ts';
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { ClientEntry, ClientFormat } from './clients.ts';
 
 /**
@@ -131,10 +131,11 @@ function insertMember(
     return [{ offset: offset + 1, length: end - offset - 1, content: `${inside}${open}${render(indent)}${close}` }];
   }
   const lastEnd = last.offset + last.length;
-  const { comma, sameLineEnd } = readTail(text, lastEnd, end);
+  const { comma, sameLineEnd, endsLine } = readTail(text, lastEnd, end);
   const isOwnLine = text.slice(0, last.offset).trimEnd().length < text.lastIndexOf('\n', last.offset - 1) + 1;
   const indent = isOwnLine ? indentAt(text, last.offset) : base;
-  const separator = isOwnLine ? `${style.lineEnd}${indent}` : ' ';
+  // Behind "//" everything in the line would be part of the comment.
+  const separator = isOwnLine || endsLine ? `${style.lineEnd}${indent}` : ' ';
   const added = `${separator}${render(indent)}${comma === undefined ? '' : ','}`;
   if (comma !== undefined || sameLineEnd === lastEnd) {
     const at = Math.max(sameLineEnd, (comma ?? -1) + 1);
@@ -146,10 +147,19 @@ function insertMember(
   ];
 }
 
-/** Finds the trailing comma after the last member, and the end of the comments in its line. */
-function readTail(text: string, start: number, end: number): { comma: number | undefined; sameLineEnd: number } {
+interface MemberTail {
+  /** The offset of the trailing comma after the last member. */
+  readonly comma: number | undefined;
+  /** The end of the comments in its line. */
+  readonly sameLineEnd: number;
+  /** Whether the last of these comments takes the rest of the line. */
+  readonly endsLine: boolean;
+}
+
+function readTail(text: string, start: number, end: number): MemberTail {
   let comma: number | undefined;
   let sameLineEnd = start;
+  let endsLine = false;
   visit(
     text,
     {
@@ -158,12 +168,14 @@ function readTail(text: string, start: number, end: number): { comma: number | u
       },
       onComment(offset, length) {
         const between = text.slice(start, offset);
-        if (offset >= start && offset < end && !between.includes('\n')) sameLineEnd = offset + length;
+        if (offset < start || offset >= end || between.includes('\n')) return;
+        sameLineEnd = offset + length;
+        endsLine = text.startsWith('//', offset);
       },
     },
     parseOptions,
   );
-  return { comma, sameLineEnd };
+  return { comma, sameLineEnd, endsLine };
 }
 
 function removeEntry(text: string, path: readonly string[]): string {
@@ -230,14 +242,25 @@ export function addListItem(text: string, key: string, item: ListItem): string {
   if (list.some(hasId(item.id))) return text;
   const { node } = findNode(parseJson(text), [key]);
   const style = readStyle(text);
-  return applyEdits(
-    text,
-    insertMember(text, node as Node, style, (indent) => renderValue(item, style, indent)),
-  );
+  const edits = insertMember(text, node as Node, style, (indent) => renderValue(item, style, indent));
+  return editList(text, key, edits, [...list, item]);
 }
 
 export function removeListItem(text: string, key: string, id: string): string {
   const list = jsonFormat.readEntry(text, [key]);
   const index = Array.isArray(list) ? list.findIndex(hasId(id)) : -1;
-  return index === -1 ? text : applyEdits(text, modify(text, [key, index], undefined, {}));
+  if (!Array.isArray(list) || index === -1) return text;
+  return editList(text, key, modify(text, [key, index], undefined, {}), list.toSpliced(index, 1));
+}
+
+/** Edits a list. Where the edits would change anything else, such as with comments between, the whole list is written. */
+function editList(text: string, key: string, edits: Edit[], list: readonly unknown[]): string {
+  try {
+    const edited = applyEdits(text, edits);
+    assertOnlyChanged(text, edited, [key], list);
+    return edited;
+  } catch (error) {
+    if (!isAmbitError(error)) throw error;
+    return jsonFormat.setEntry(text, [key], list);
+  }
 }

@@ -76,6 +76,22 @@ test('an item of a list is added once and removed again', () => {
   expect(jsonFormat.readEntry(removeListItem(after, 'inputs', 'b'), ['inputs'])).toEqual([{ id: 'a' }]);
 });
 
+test.each([
+  '{"inputs": [{ "id": "a" }, // asked once\n]}',
+  '{"inputs": [{ "id": "a" } // asked once\n]}',
+  '{ "inputs": [ /* c */ { "id": "a" // x\n  }] }',
+  '\uFEFF{ "inputs" :\n// "inputs": [\n[ { "id": "a" }] }',
+])('with comments in any place, a list keeps its other items: %j', (before) => {
+  const after = addListItem(before, 'inputs', { id: 'b' });
+  expect(jsonFormat.readEntry(after, ['inputs'])).toEqual([{ id: 'a' }, { id: 'b' }]);
+  expect(jsonFormat.readEntry(removeListItem(after, 'inputs', 'b'), ['inputs'])).toEqual([{ id: 'a' }]);
+});
+
+test('a member behind a comment does not become part of it', () => {
+  const after = add('{"mcpServers": {"a": {}, // last\n}}');
+  expect(jsonFormat.readEntry(after, path)).toEqual(entry);
+});
+
 test('masked text shows keys and the strings that are allowed', () => {
   const text = '{ "ambit": "stdio", /* sk-1\n sk-1 */ "b": { "KEY": "sk-1" } // sk-1\n}';
   expect(jsonFormat.maskText(text, new Set(['stdio']))).toBe(
