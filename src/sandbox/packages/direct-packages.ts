@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, delimiter, dirname, isAbsolute, join } from 'node:path';
-import { isAmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { certificateVariables, pickVariables } from '../common/base-environment.ts';
 import { findProgramOnPath, isProgram, withoutProjectFolders } from '../common/find-program.ts';
 import type { Runner } from '../runner.ts';
@@ -94,6 +95,7 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
     async ready(start) {
       const wanted = readInstallable(start);
       if (wanted === undefined) {
+        assertNoHiddenFile(start);
         const settings = listInstallSettings(start.env, options.env());
         // In the workspace bunx would prefer a program of the workspace, which a sandboxed session may have written.
         const installed = basename(start.command) === 'bunx' ? findInstalledProgram(start) : undefined;
@@ -111,6 +113,24 @@ export function createDirectPackages(options: DirectPackagesOptions): DirectPack
       await store.settled();
     },
   };
+}
+
+/** A package with a version that npm takes for the name of a file. */
+const hiddenFile = /^(?:--package=|-p=?)?@?[^-./~:@][^:]*@[^/:]*\.(?:tgz|tar|tar\.gz)$/i;
+
+/**
+ * Refuses `npx name@1.0.0-a.tgz`. It looks like a version of a package, but npm would install the file of that name in
+ * the workspace, which a sandboxed session may have written.
+ */
+function assertNoHiddenFile({ command, args }: DirectStart): void {
+  if (basename(command) !== 'npx') return;
+  // Flags of npx may take values, so any argument may be the package.
+  const hidden = args.find((arg) => hiddenFile.test(arg));
+  if (hidden === undefined) return;
+  throw new AmbitError('UPSTREAM_FAILED', {
+    what: `npx would not fetch "${escapeControls(hidden)}" from a registry: npm takes this version for a file in the workspace.`,
+    hint: 'Name a version of the package. To run the file itself, write its path, such as ./name.tgz.',
+  });
 }
 
 /** Reads a command that names a package of a registry. Undefined for every other command, which is started as written. */

@@ -171,6 +171,14 @@ describe('packages of direct sessions', () => {
     expect(start.npx !== undefined).toBe(command.endsWith('npx') && args[0] !== './server');
   });
 
+  test.each([
+    [['-y', 'Server@1.0.0-a.tgz']],
+    [['--loglevel', 'error', 'server@1.0.0-a.tar.gz']],
+    [['--loglevel=error', '--package=@a/server@1.0.0-a.TGZ', 'server']],
+  ])('S1: a version that npm takes for a file of the workspace is refused: %j', async (args) => {
+    await expect(packages().ready(startOf(args))).rejects.toThrow('a file in the workspace');
+  });
+
   test.runIf(proof)('that npx installs itself have a cache that is used again only when it is complete', async () => {
     const secret = 'http://user:proxy-secret-8@127.0.0.1:9';
     const env = { npm_config_registry: registry.url, http_proxy: secret, NO_PROXY: '127.0.0.1' };
