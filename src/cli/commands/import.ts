@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { parse } from 'yaml';
 import { loadConfig } from '../../config/load/load.ts';
 import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
+import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
@@ -121,6 +124,7 @@ async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<n
   const change = isRemoved ? `Undoing removes ${paths.configFile}, which is new:` : `Restoring ${backup} would change:`;
   printLines([change, ...removed.map((name) => `- ${name}`)]);
   printLines([...before].filter((name) => !now.has(name)).map((name) => `+ ${name}`));
+  if (!isRemoved) printLines(describeOtherChanges(readFileSync(paths.configFile, 'utf8'), readBackup(backup)));
   if (!(await askConfirmation(invocation, isRemoved ? 'Remove it?' : 'Restore it?'))) {
     printLines(['Nothing was changed.']);
     return 1;
@@ -134,6 +138,35 @@ async function undoImport(invocation: Invocation, paths: ConfigPaths): Promise<n
   );
   printLines([...describeModeChange(closedFrom), `The replaced configuration: ${undone}`]);
   return 0;
+}
+
+/** Names what else a backup puts back: changes that were made after the import would be lost without a word. */
+function describeOtherChanges(now: string, backup: string): string[] {
+  const [present, old] = [now, backup].map(readSettings) as [Entries, Entries];
+  const listChanged = (one: Entries, other: Entries) =>
+    [...new Set([...Object.keys(one), ...Object.keys(other)])].filter(
+      (key) => !isDeepStrictEqual(one[key], other[key]),
+    );
+  const [ours, theirs] = [present, old].map(({ servers }) => (isMap(servers) ? servers : {})) as [Entries, Entries];
+  const redefined = listChanged(ours, theirs).filter(
+    (name) => Object.hasOwn(ours, name) && Object.hasOwn(theirs, name),
+  );
+  const others = listChanged(present, old).filter((key) => key !== 'servers');
+  return [
+    ...redefined.map((name) => `~ ${name}`),
+    ...(others.length === 0 ? [] : [`Other settings go back too: ${others.join(', ')}.`]),
+  ];
+}
+
+type Entries = Record<string, unknown>;
+
+function readSettings(text: string): Entries {
+  try {
+    const value: unknown = parse(text, { schema: 'core', version: '1.2' });
+    return isMap(value) ? value : {};
+  } catch {
+    return {};
+  }
 }
 
 /** The servers that a configuration declares; none when it is not valid, since it can be put back all the same. */

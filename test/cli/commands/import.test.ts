@@ -235,3 +235,13 @@ test('undo follows no link in the place of a backup', async () => {
   expect({ code, text: readFileSync(configFile, 'utf8') }).toEqual({ code: 1, text: commented });
   expect(stderr).toContain('There is no backup');
 });
+
+test('undo names settings and servers that were changed after the import', async () => {
+  const file = writeFileAt('shop.json', { mcpServers: { added: { command: 'node' } } });
+  expect((await ambit(file, '--yes')).code).toBe(0);
+  const changed = readFileSync(configFile, 'utf8').replace('/srv/w }', '/srv/w, trust: sandboxed }');
+  writeFileSync(configFile, changed.replace('[notes.js]', '[other.js]'));
+  const { code, stderr } = await ambit('--undo', '--yes');
+  expect({ code, text: readFileSync(configFile, 'utf8') }).toEqual({ code: 0, text: commented });
+  expect(stderr).toContain('- added\n~ notes\nOther settings go back too: workspaces.\n');
+});
