@@ -91,9 +91,13 @@ export function readMcpServers(text: string, prefixes: readonly string[]): Forei
 /** Whether an entry is the one with which a client reaches Ambit, as "ambit client" writes it. */
 function isAmbitEntry(name: string, value: unknown): boolean {
   if (name !== 'ambit' || !isMap(value)) return false;
-  const { url, args } = value;
-  return typeof url === 'string' || (Array.isArray(args) && args.includes('stdio'));
+  const { url, command, args } = value;
+  if (!Array.isArray(args)) return typeof url === 'string';
+  // Another program of this name is reported as a problem, like every entry that is not loaded.
+  return args.includes('stdio') && [command, ...(args as unknown[])].some((word) => ambitProgram.test(String(word)));
 }
+
+const ambitProgram = /(?:^|[\\/])ambit(?:\.js|\.cmd)?$|^ambit-mcp(?:@|$)/;
 
 function readServer(name: string, value: unknown, prefixes: readonly string[]): ForeignServer | string {
   if (!isMap(value)) return 'expected a map';
