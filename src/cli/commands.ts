@@ -75,6 +75,19 @@ export const nounSummaries: Readonly<Record<string, string>> = {
   objective: 'Manage the objectives that models are given',
 };
 
+/**
+ * The help of commands without subcommands that are in the overview. It is repeated here so that `ambit` alone loads no
+ * command; a test compares it with the help of each command.
+ */
+export const overviewSummaries: Readonly<Record<string, string>> = {
+  init: 'Write a first configuration from what is on this machine',
+  client: 'Connect an MCP client to Ambit',
+  run: 'Run one stdio server in a session; needs no configuration',
+  doctor: 'Check what this machine supports and how to fix the rest',
+  serve: 'Start the gateway over HTTP',
+  status: 'Show the running gateway, its sessions and servers',
+};
+
 /** The commands that "ambit help" describes; all others are only named there. */
 export const overviewGroups: readonly { readonly title: string; readonly nouns: readonly string[] }[] = [
   { title: 'Get started', nouns: ['init', 'client', 'run', 'doctor'] },

@@ -1,17 +1,17 @@
 import { globalFlags } from './command.ts';
 import {
-  type CommandEntry,
   commands,
   type LoadedCommand,
   loadCommand,
   nounSummaries,
   overviewGroups,
+  overviewSummaries,
 } from './commands.ts';
 import { paintText } from './io/colour.ts';
-import { defaultColumns, wrapText } from './io/output.ts';
-import { unknownCommandError } from './read-invocation.ts';
+import { findTextWidth, wrapText } from './io/output.ts';
+import { nameOperand, unknownCommandError } from './read-invocation.ts';
 
-const summary = 'Ambit is an MCP gateway: every tool call gets a session it can trust.';
+const summary = 'Ambit is an MCP gateway. It runs every tool call in a session with fixed rights.';
 const documentation = 'https://github.com/ambit-mcp/ambit/tree/main/docs';
 const indent = 2;
 
@@ -32,7 +32,7 @@ export function isNoun(word: string): boolean {
 }
 
 /** Renders the most important commands on one screen of 80 columns and 24 lines. */
-async function renderOverview(): Promise<string> {
+function renderOverview(): string {
   const nouns = listNouns();
   const groups = overviewGroups.map(({ title, nouns: wanted }) => ({
     title,
@@ -40,20 +40,18 @@ async function renderOverview(): Promise<string> {
   }));
   const shown = groups.flatMap((group) => group.shown);
   const width = Math.max(...shown.map(({ length }) => length)) + 2;
-  const rows = await Promise.all(
-    groups.map(async ({ title, shown: names }) => [
-      paintText('bold', title),
-      ...(await Promise.all(names.map(async (noun) => renderRow(noun, width, await findSummary(noun))))).flat(),
-      '',
-    ]),
-  );
+  const rows = groups.flatMap(({ title, shown: names }) => [
+    paintText('bold', title),
+    ...names.flatMap((noun) => renderRow(noun, width, nounSummaries[noun] ?? overviewSummaries[noun] ?? '')),
+    '',
+  ]);
   const others = nouns.filter((noun) => !shown.includes(noun)).sort();
   return joinLines([
     summary,
     '',
     'Usage: ambit COMMAND [FLAGS]',
     '',
-    ...rows.flat(),
+    ...rows,
     ...renderOthers(others),
     '',
     'Run "ambit help COMMAND" for one command, "ambit help all" for every command.',
@@ -63,7 +61,7 @@ async function renderOverview(): Promise<string> {
 
 function renderOthers(others: readonly string[]): string[] {
   const title = 'Other commands';
-  const lines = wrapText(others.join(', '), defaultColumns - title.length - indent);
+  const lines = wrapText(others.join(', '), findTextWidth() - title.length - indent);
   return lines.map((line, i) => `${i === 0 ? paintText('bold', title) : ' '.repeat(title.length)}  ${line}`);
 }
 
@@ -89,7 +87,6 @@ function renderNoun(noun: string, listed: readonly LoadedCommand[]): string {
     [...path.slice(1), operands.replace(/ \[--.*/, '')].join(' ').trim(),
   );
   const width = Math.min(Math.max(...names.map(({ length }) => length)) + 2, 24);
-  const [{ path } = { path: [noun] }] = listed;
   return joinLines([
     nounSummaries[noun] ?? `Commands of "ambit ${noun}"`,
     '',
@@ -98,11 +95,11 @@ function renderNoun(noun: string, listed: readonly LoadedCommand[]): string {
     paintText('bold', 'Commands'),
     ...listed.flatMap(({ help }, i) => renderRow(names[i] as string, width, help)),
     '',
-    `Run "ambit help ${path.join(' ')}" for the flags of one command.`,
+    `Run "ambit help ${noun} COMMAND" for the flags of one command.`,
   ]);
 }
 
-function renderCommand({ path, operands, help, flags }: LoadedCommand): string {
+function renderCommand({ path, operands, operandChoices = [], help, flags }: LoadedCommand): string {
   const hasFlags = Object.keys(flags).length > 0;
   // Flags behind "--" would belong to the other command.
   const [own = '', passed = ''] = (operands ?? '').split(/ (?=\[?-- )/);
@@ -113,9 +110,15 @@ function renderCommand({ path, operands, help, flags }: LoadedCommand): string {
     '',
     `Usage: ${['ambit', ...path, ...places].join(' ')}`,
     '',
+    ...(operandChoices.length > 0 ? [...renderChoices(operands ?? '', operandChoices), ''] : []),
     ...(hasFlags ? [...renderFlags('Flags', flags), ''] : []),
     ...renderFlags('Global flags', globalFlags),
   ]);
+}
+
+function renderChoices(operands: string, choices: readonly string[]): string[] {
+  const name = nameOperand(operands);
+  return [paintText('bold', 'Arguments'), ...renderRow(name, name.length + 2, choices.join(', '))];
 }
 
 function renderFlags(title: string, flags: LoadedCommand['flags']): string[] {
@@ -130,7 +133,7 @@ function renderFlags(title: string, flags: LoadedCommand['flags']): string[] {
 
 /** Renders a name and its help, which continues on further lines where it is long. */
 function renderRow(name: string, width: number, help: string): string[] {
-  const [first = '', ...more] = wrapText(help, defaultColumns - indent - width);
+  const [first = '', ...more] = wrapText(help, findTextWidth() - indent - width);
   const start = ' '.repeat(indent);
   const further = more.map((line) => `${start}${' '.repeat(width)}${line}`);
   if (name.length > width - 2) return [`${start}${name}`, `${start}${' '.repeat(width)}${first}`, ...further];
@@ -139,11 +142,6 @@ function renderRow(name: string, width: number, help: string): string[] {
 
 function listNouns(): string[] {
   return [...new Set(commands.map(({ path: [noun = ''] }) => noun))];
-}
-
-async function findSummary(noun: string): Promise<string> {
-  const entry = commands.find(({ path }) => path[0] === noun) as CommandEntry;
-  return nounSummaries[noun] ?? (await loadCommand(entry)).help;
 }
 
 function joinLines(lines: readonly string[]): string {

@@ -31,7 +31,7 @@ export async function readInvocation(
     for (const [name, value] of Object.entries(values)) {
       for (const each of [value].flat()) assertChoice(`--${name}`, each, flags[name]?.choices);
     }
-    assertChoice(command.operands ?? '', first, command.operandChoices);
+    assertChoice(nameOperand(command.operands ?? ''), first, command.operandChoices);
     return { command, invocation: { flags: values as Invocation['flags'], positionals, passthrough: rest, env } };
   } catch (error) {
     const hint = `Try "ambit help ${command.path.join(' ')}".`;
@@ -40,6 +40,9 @@ export async function readInvocation(
     throw error;
   }
 }
+
+/** The name of an operand without the brackets that mark it as optional: `[NAME]` becomes `NAME`. */
+export const nameOperand = (operands: string): string => operands.replace(/[[\]…]/g, '');
 
 /** Refuses a command without `--` before it. Its flags would be read as flags of Ambit. */
 function assertSeparated(
@@ -97,7 +100,10 @@ export function unknownCommandError(entries: readonly CommandEntry[], words: rea
       `Subcommands: ${verbs.join(', ')}. Try "ambit help ${noun}".`,
     );
   }
-  const nouns = [...new Set(entries.map(({ path }) => path[0] as string))];
+  // Of two words that are equally close, the one that has such a subcommand was meant: "servr list" is "server list".
+  const isFitting = ({ path }: CommandEntry) => verb !== undefined && path[1] === verb;
+  const ordered = [...entries.filter(isFitting), ...entries];
+  const nouns = [...new Set(ordered.map(({ path }) => path[0] as string))];
   return new UsageError(`unknown command "${noun}"${suggestClosest(noun, nouns)}`);
 }
 

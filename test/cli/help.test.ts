@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { globalFlags } from '../../src/cli/command.ts';
-import { commands, loadCommand, nounSummaries, overviewGroups } from '../../src/cli/commands.ts';
+import { commands, loadCommand, nounSummaries, overviewGroups, overviewSummaries } from '../../src/cli/commands.ts';
 import { ambitInProcess } from './in-process.ts';
 
 const loaded = await Promise.all(commands.map(loadCommand));
@@ -37,6 +37,16 @@ test('the overview fits a small terminal and names every command', async () => {
   }
 });
 
+test('the overview loads no command, and describes each one as the command itself does', async () => {
+  const loads = commands.map((entry) => vi.spyOn(entry, 'load'));
+  await printHelp([]);
+  expect(loads.filter((load) => load.mock.calls.length > 0)).toEqual([]);
+  for (const [noun, summary] of Object.entries(overviewSummaries)) {
+    expect({ noun, help: loaded.find(({ path }) => path.join(' ') === noun)?.help }).toEqual({ noun, help: summary });
+  }
+  vi.restoreAllMocks();
+});
+
 test('a noun alone, with --help and behind help shows its subcommands on one screen', async () => {
   for (const noun of nouns.filter((each) => each in nounSummaries)) {
     const [alone, flag, short, asked] = await Promise.all(
@@ -52,12 +62,13 @@ test('a noun alone, with --help and behind help shows its subcommands on one scr
 
 test('every command and every flag is in "ambit help all" and in the help of the command', async () => {
   const all = await printHelp(['help', 'all']);
-  for (const { path, help, flags, operands } of loaded) {
+  for (const { path, help, flags, operands, operandChoices = [] } of loaded) {
     expect(all).toContain(`\n  ${path.join(' ')} `);
     const own = await printHelp(['help', ...path]);
     expect(own).toBe(await printHelp([...path, '--help']));
     expect(own.startsWith(`${help}\n\nUsage: ambit ${path.join(' ')}`)).toBe(true);
     for (const operand of operands?.split(/ (?=\[?--)/) ?? []) expect(own.split('\n')[2]).toContain(operand);
+    for (const choice of operandChoices) expect(own).toMatch(new RegExp(`[ ,]${choice}(?:,|$)`, 'm'));
     for (const name of Object.keys({ ...flags, ...globalFlags })) expect(own).toContain(`--${name}`);
     expect(own.split('\n').filter((line) => line.length > 80)).toEqual([]);
   }

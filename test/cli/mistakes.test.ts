@@ -88,6 +88,7 @@ describe('on the command line', () => {
   test.each([
     ['sevre', 'unknown command "sevre"; did you mean "serve"?', 'ambit help'],
     ['sessoin list', 'unknown command "sessoin"; did you mean "session"?', 'ambit help'],
+    ['servr list', 'unknown command "servr"; did you mean "server"?', 'ambit help'],
     ['session lst', 'unknown command "session lst"; did you mean "session list"?', 'ambit help session'],
     ['session --json', '"ambit session" needs a subcommand', 'Subcommands: create, list'],
     ['help srever', 'unknown command "srever"; did you mean "server"?', 'ambit help'],

@@ -7,7 +7,7 @@ import { type Examination, examineMachine, type Finding } from '../doctor/examin
 import { paintState, paintText } from '../io/colour.ts';
 import { loadConfiguration } from '../io/config-paths.ts';
 import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
-import { defaultColumns, printData, wrapText } from '../io/output.ts';
+import { findTextWidth, printData, wrapText } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
 
 const gap = 2;
@@ -43,7 +43,7 @@ export function renderExamination({ findings }: Examination): string {
   const stateWidth = Math.max(...findings.map(({ state }) => state.length));
   const indent = nameWidth + stateWidth + 2 * gap;
   const rows = findings.flatMap(({ state, detail }, i) => {
-    const [first = '', ...more] = wrapText(detail, defaultColumns - indent);
+    const [first = '', ...more] = wrapText(detail, findTextWidth() - indent);
     const name = (names[i] as string).padEnd(nameWidth + gap);
     return [
       `${name}${paintState(state.padEnd(stateWidth + gap))}${first}`,
@@ -61,7 +61,7 @@ function renderRemedies(findings: readonly Finding[], names: readonly string[]):
   });
   return [...remedies].flatMap(([remedy, whose]) => [
     '',
-    ...wrapText(`${whose.join(', ')}:`, defaultColumns).map((line) => paintText('bold', line)),
-    ...wrapText(remedy, defaultColumns - gap).map((line) => ' '.repeat(gap) + line),
+    ...wrapText(`${whose.join(', ')}:`, findTextWidth()).map((line) => paintText('bold', line)),
+    ...wrapText(remedy, findTextWidth() - gap).map((line) => ' '.repeat(gap) + line),
   ]);
 }

@@ -31,6 +31,15 @@ export function escapeForeignText(text: string): string {
 /** The assumed width of a terminal that does not tell its own. */
 export const defaultColumns = 80;
 
+/** Narrower text would be unreadable. */
+const minTextColumns = 40;
+
+/** The width of running text: 80 columns, or those of a narrower terminal. */
+export function findTextWidth(): number {
+  const columns = (process.stdout.isTTY && process.stdout.columns) || defaultColumns;
+  return Math.max(minTextColumns, Math.min(columns, defaultColumns));
+}
+
 const gap = 2;
 /** A narrower cell would be useless. */
 const minCellWidth = 9;
@@ -91,11 +100,10 @@ function shrinkColumns(widths: number[], keepsWidth: readonly boolean[], room: n
 /** Renders names and values. A value of several words is wrapped; a single word is left whole, to be copied. */
 export function renderPairs(pairs: readonly (readonly [string, string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length)) + gap;
+  const room = findTextWidth();
   return pairs
     .flatMap(([name, value]) => {
-      const lines = value.includes(' ')
-        ? wrapText(value, Math.max(defaultColumns - width, defaultColumns / 2))
-        : [escapeControls(value)];
+      const lines = value.includes(' ') ? wrapText(value, Math.max(room - width, room / 2)) : [escapeControls(value)];
       return lines.map((line, i) => `${paintText('bold', (i === 0 ? name : '').padEnd(width))}${line}`.trimEnd());
     })
     .join('\n');
@@ -115,11 +123,12 @@ const surrogate = /\p{Surrogate}/gu;
 
 export function wrapText(text: string, width: number): string[] {
   const lines: string[] = [''];
+  const room = Math.max(width, minCellWidth);
   for (const word of escapeControls(text).split(' ')) {
     const last = lines.length - 1;
     const longer = lines[last] === '' ? word : `${lines[last]} ${word}`;
-    if (longer.length <= width) lines[last] = longer;
-    else lines.push(...(word.match(new RegExp(`.{1,${width}}`, 'gu')) ?? []));
+    if (longer.length <= room) lines[last] = longer;
+    else lines.push(...(word.match(new RegExp(`.{1,${room}}`, 'gu')) ?? []));
   }
   return lines.filter((line) => line !== '');
 }

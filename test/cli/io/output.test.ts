@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { renderCalls } from '../../../src/cli/commands/session.ts';
 import { relativeTime, renderPairs, renderTable, shortenEnd, wrapText } from '../../../src/cli/io/output.ts';
@@ -117,6 +118,23 @@ test('a wide terminal shows more', () => {
   Object.assign(process.stdout, { isTTY: true, columns: 200 });
   try {
     expect(renderTable(['TEXT'], [['x'.repeat(150)]])).toContain('x'.repeat(150));
+  } finally {
+    Object.assign(process.stdout, { isTTY, columns });
+  }
+});
+
+test('text is wrapped to a narrow terminal, and to 80 columns on a wide one', () => {
+  const { isTTY, columns } = process.stdout;
+  const widest = (width: number) => {
+    Object.assign(process.stdout, { isTTY: true, columns: width });
+    return Math.max(
+      ...stripVTControlCharacters(renderPairs([['name', 'a '.repeat(100)]]))
+        .split('\n')
+        .map(({ length }) => length),
+    );
+  };
+  try {
+    expect([60, 200, 5].map(widest)).toEqual([59, 79, 39]);
   } finally {
     Object.assign(process.stdout, { isTTY, columns });
   }
