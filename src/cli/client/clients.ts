@@ -92,7 +92,7 @@ export const mcpClients: readonly McpClient[] = [
     isImported: true,
     describeCommand: (command, args) => ({ type: 'stdio', command, args }),
     describeUrl: (url) => ({ type: 'http', url, ...bearer(`\${${tokenVariable}}`) }),
-    restart: 'Start Claude Code again; "claude mcp list" shows whether it connects.',
+    restart: 'Restart Claude Code; "claude mcp list" shows whether it connects.',
   },
   {
     // https://modelcontextprotocol.io/docs/develop/connect-local-servers (file, fields, restart)
@@ -104,7 +104,7 @@ export const mcpClients: readonly McpClient[] = [
     isImported: true,
     describeCommand: (command, args) => ({ command, args }),
     describeUrl: `The file of Claude Desktop lists only servers that it starts itself, no URLs. ${stdioOnly}`,
-    restart: 'Quit Claude Desktop completely and start it again.',
+    restart: 'Quit Claude Desktop completely, then start it again.',
   },
   {
     // https://cursor.com/docs/mcp (files, fields, `${env:NAME}` in headers)
@@ -117,7 +117,7 @@ export const mcpClients: readonly McpClient[] = [
     isImported: true,
     describeCommand: (command, args) => ({ command, args }),
     describeUrl: (url) => ({ url, ...bearer(`\${env:${tokenVariable}}`) }),
-    restart: 'Start Cursor again, and switch the server on in its settings if it is off.',
+    restart: 'Restart Cursor, and switch the server on in its settings if it is off.',
   },
   {
     // https://code.visualstudio.com/docs/copilot/reference/mcp-configuration, and the schema in microsoft/vscode,
@@ -138,7 +138,7 @@ export const mcpClients: readonly McpClient[] = [
       description: 'Session token or key for Ambit',
       password: true,
     },
-    restart: 'VS Code reads the file again by itself; start the server in the list of MCP servers.',
+    restart: 'VS Code reloads the file by itself; start the server in the list of MCP servers.',
   },
   {
     // https://developers.openai.com/codex/mcp and codex-rs/core/config.schema.json in openai/codex; release 0.166.0
@@ -150,7 +150,7 @@ export const mcpClients: readonly McpClient[] = [
     projectFile: join('.codex', 'config.toml'),
     describeCommand: (command, args) => ({ command, args }),
     describeUrl: (url) => ({ url, bearer_token_env_var: tokenVariable }),
-    restart: 'Start Codex again; "codex mcp list" shows the entry.',
+    restart: 'Restart Codex; "codex mcp list" shows the entry.',
   },
   {
     // https://geminicli.com/docs/tools/mcp-server (`httpUrl`, `$VAR`); release 0.61.0
@@ -162,7 +162,7 @@ export const mcpClients: readonly McpClient[] = [
     projectFile: join('.gemini', 'settings.json'),
     describeCommand: (command, args) => ({ command, args }),
     describeUrl: (url) => ({ httpUrl: url, ...bearer(`\${${tokenVariable}}`) }),
-    restart: 'Start Gemini CLI again, in a folder that it trusts; "gemini mcp list" shows whether it connects.',
+    restart: 'Restart Gemini CLI, in a folder that it trusts; "gemini mcp list" shows whether it connects.',
   },
   {
     // https://opencode.ai/docs/mcp-servers and https://opencode.ai/config.json; release 1.18.33. Version 2 reads this form too.
@@ -180,7 +180,7 @@ export const mcpClients: readonly McpClient[] = [
       oauth: false,
       enabled: true,
     }),
-    restart: 'Start opencode again; "opencode mcp list" shows whether it connects.',
+    restart: 'Restart opencode; "opencode mcp list" shows whether it connects.',
   },
   {
     // https://zed.dev/docs/ai/mcp; headers are sent as written: https://github.com/zed-industries/zed/issues/60459
@@ -194,7 +194,7 @@ export const mcpClients: readonly McpClient[] = [
     projectFile: join('.zed', 'settings.json'),
     describeCommand: (command, args) => ({ command, args }),
     describeUrl: `Zed sends headers as they are written, so a token would have to be in the file. ${stdioOnly}`,
-    restart: 'Zed reads the file again by itself.',
+    restart: 'Zed reloads the file by itself.',
   },
 ];
 
@@ -253,6 +253,20 @@ export const usesInput = ({ input }: McpClient, entry: ClientEntry): boolean =>
 export function addEntry({ client, path }: ClientTarget, text: string, entry: ClientEntry): string {
   const added = client.format.setEntry(text, path, entry);
   return client.input !== undefined && usesInput(client, entry) ? addListItem(added, 'inputs', client.input) : added;
+}
+
+const maxListed = 8;
+
+/** Names the servers that the client still starts itself, since neither the sandbox nor the rules apply to them. */
+export function describeOtherServers({ client }: ClientTarget, text: string): string[] {
+  const listed = client.format.readEntry(text, client.path);
+  const names = isMap(listed) ? Object.keys(listed).filter((name) => name !== entryName) : [];
+  if (names.length === 0) return [];
+  const rest = names.length > maxListed ? ` and ${names.length - maxListed} more` : '';
+  return [
+    `! ${client.title} also uses these servers directly, without Ambit: ${names.slice(0, maxListed).join(', ')}${rest}`,
+    '  Remove those that Ambit offers from the file.',
+  ];
 }
 
 /** A program with its first arguments. */

@@ -15,6 +15,7 @@ import {
   type ClientEntry,
   type ClientTarget,
   chooseUserFile,
+  describeOtherServers,
   entryName,
   findProgram,
   findUserFolders,
@@ -50,7 +51,7 @@ export const clientCommand: Command = {
   async run(invocation) {
     const { flags, positionals } = invocation;
     const [name, ...more] = positionals;
-    if (more.length > 0) throw new UsageError('one NAME is enough');
+    if (more.length > 0) throw new UsageError('only one NAME is expected');
     if (flags['write'] === true && flags['undo'] === true) throw new UsageError('use either --write or --undo');
     if (name === undefined) {
       const needing = ['write', 'undo', 'url', 'workspace', 'trust'].find((flag) => flags[flag] !== undefined);
@@ -98,6 +99,7 @@ function listClients(invocation: Invocation): number {
       { keepWidth: ['CLIENT', 'SET UP'], truncateStart: ['FILE'] },
     ),
   );
+  printLines(['Show the configuration for one with "ambit client NAME"; --write writes it into the file.']);
   return 0;
 }
 
@@ -133,11 +135,11 @@ async function describeEntry(invocation: Invocation, target: ClientTarget): Prom
   return client.describeUrl(checkUrl(url));
 }
 
-/** Checks the address of a gateway. It may hold no secret, since it is written to a file. */
+/** Checks the URL of a gateway. It may hold no secret, since it is written to a file. */
 function checkUrl(text: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url === undefined || !/^https?:$/.test(url.protocol)) {
-    throw new UsageError('--url takes an address such as http://127.0.0.1:7420/mcp');
+    throw new UsageError('--url takes a URL such as http://127.0.0.1:7420/mcp');
   }
   if (url.username !== '' || url.password !== '' || /amb[sk]_/.test(text)) {
     throw new UsageError(
@@ -170,9 +172,12 @@ async function describeStdio(invocation: Invocation, { file, isProject }: Client
     const names = Object.keys(config.workspaces);
     if (workspace !== undefined && !names.includes(workspace)) {
       throw new AmbitError('WORKSPACE_NOT_FOUND', {
-        what: `There is no workspace "${workspace}" in ${configFile}${suggestClosest(workspace, names)}`,
+        what: `There is no workspace "${workspace}" in ${configFile}${suggestClosest(workspace, names) || '.'}`,
         hint: 'List them with "ambit workspace list".',
       });
+    }
+    if (workspace === undefined && names.length > 0) {
+      printLines([`! Without --workspace, the servers get no project folder. Workspaces: ${names.join(', ')}`]);
     }
     for (const path of [...(isProject ? [] : [file]), ...[command, ...args].filter(isAbsolute)]) {
       for (const rewriter of findRewriters(config, path)) {
@@ -229,6 +234,7 @@ async function writeClient(invocation: Invocation, target: ClientTarget, entry: 
       { ...data, changed: false, backup: null },
       () => `${escapeControls(file)} is set up already.`,
     );
+    printLines(describeOtherServers(target, after));
     return 0;
   }
   printDiff(target, before ?? '', after, entry);
@@ -246,6 +252,7 @@ async function writeClient(invocation: Invocation, target: ClientTarget, entry: 
     ...(backup === undefined ? [] : [`Backup: ${backup}`]),
     `Undo with: ambit client ${client.name}${isProject ? ' --project' : ''} --undo`,
     ...describeSecrets(target, entry),
+    ...describeOtherServers(target, after),
     client.restart,
   ]);
   return 0;

@@ -52,7 +52,7 @@ export const initCommand: Command = {
     const previews = await previewAdditions(additions, { text, paths, searchPath: invocation.env['PATH'] });
     printLines(previews.lines);
     // Without a yes the servers are written down, but none of them may start.
-    const question = `Take over ${count(additions.length, 'server')}, and let ${additions.length === 1 ? 'it' : 'them'} start like this?`;
+    const question = `Import ${count(additions.length, 'server')}, and approve ${additions.length === 1 ? 'it' : 'them'} as shown?`;
     const isAgreed =
       additions.length > 0 &&
       (invocation.flags['yes'] === true || (asks && (await askConfirmation(invocation, question))));
@@ -74,7 +74,7 @@ export const initCommand: Command = {
     printData(invocation, data, () => `Wrote ${escapeControls(paths.configFile)}`);
     printLines(warnings.map((line) => `Warning: ${line}`));
     printLines(describeResult(names, refused, workspace));
-    printLines(describeNextStep(invocation, paths, taken, refused, include));
+    printLines(describeNextStep(invocation, paths, taken, refused, workspace));
   },
 };
 
@@ -99,7 +99,7 @@ function writeNewFile(file: string, text: string): void {
   }
 }
 
-/** Finds the servers of other clients that can be taken over. */
+/** Finds the servers of other clients that can be imported. */
 async function findServers({ env }: Invocation): Promise<readonly Addition[]> {
   const plan = await planImport(findClientSources(env), {
     existing: new Set(),
@@ -202,24 +202,27 @@ function renderConfiguration(servers: readonly Addition[], workspace: FoundWorks
     'version: 1',
     '',
     '# The MCP servers. To add one: ambit server add NAME -- COMMAND',
-    ...(servers.length === 0 ? [] : ['# Those marked "imported" start only as approved: ambit server approve NAME']),
+    ...(servers.length === 0
+      ? []
+      : ['# Servers marked "imported" start only after you approve them: ambit server approve NAME']),
     ...(servers.length === 0 ? ['servers: {}'] : ['servers:', ...entries]),
     '',
     ...(include.length === 0
       ? []
       : [
-          '# Files of projects that list servers. To let one start: ambit server approve NAME',
+          '# Project files that list more servers.',
+          '# They start only after you approve them: ambit server approve NAME',
           ...renderBlock('include', include),
           '',
         ]),
-    '# The folders that sessions work in. "trust" is the most that a session can get there:',
+    '# The folders that sessions work in. "trust" is the highest that a session can get:',
     '# "direct" runs the servers as you, "sandboxed" runs them in a sandbox.',
     ...renderBlock(
       'workspaces',
       workspace === undefined ? {} : { [workspace.slug]: { path: workspace.path, trust: 'direct' } },
     ),
     '',
-    '# Sessions are sandboxed unless they ask for more. They end after an hour without use.',
+    '# Sessions are sandboxed by default. They end after an hour without use.',
     'sessions:',
     '  defaultTrust: sandboxed',
     '  ttlSeconds: 3600',
@@ -256,19 +259,24 @@ function describeNextStep(
   { configFile }: ConfigPaths,
   servers: readonly Addition[],
   unapproved: readonly string[],
-  include: readonly string[],
+  workspace: FoundWorkspace | undefined,
 ): string[] {
   const flag = readFlag(invocation, 'config') === undefined ? '' : ` --config ${quotePath(configFile)}`;
-  const [first] = unapproved;
-  if (first !== undefined) return [`Next: ambit server approve ${first}${flag}`];
+  const [first, ...others] = unapproved;
+  if (first !== undefined) {
+    return [
+      `Next: ambit server approve ${first}${flag}`,
+      ...(others.length === 0 ? [] : [`Do the same for: ${others.join(', ')}`]),
+    ];
+  }
   const [server] = servers;
   if (server !== undefined) {
     return [
-      `Next: ambit client ${server.origin}${flag}`,
+      `Next: ambit client ${server.origin}${workspace === undefined ? '' : ` --workspace ${workspace.slug}`}${flag}`,
       'It prints the configuration that connects the client; --write writes it.',
     ];
   }
-  if (include.length > 0) return [`Next: ambit server list${flag}`];
+  if (workspace !== undefined && workspace.include.length > 0) return [`Next: ambit server list${flag}`];
   return [`Next: ambit server add NAME${flag} -- COMMAND, or ambit server search WORDS`];
 }
 

@@ -105,6 +105,8 @@ test('a file with comments and secrets: nothing of them is shown, the mode stays
   expect(stdout + stderr).not.toContain('sk-');
   expect(stderr).toMatch(/^-.*"ambit": \{ "command": "old", "env": \{ "TOKEN": "…" \} \}/m);
   expect(stderr).toMatch(/^\+.*"--config",$/m);
+  expect(stderr).toContain('! Without --workspace, the servers get no project folder. Workspaces: shop\n');
+  expect(stderr).toContain('! Cursor also uses these servers directly, without Ambit: notes\n');
   const { backup } = JSON.parse(stdout) as { backup: string };
   expect(readFileSync(backup, 'utf8')).toBe(secrets);
   expect(statSync(backup).mode & 0o777).toBe(0o600);
@@ -202,10 +204,11 @@ test('the list says which clients are set up', async () => {
 });
 
 test.each([
+  ['cursr', 2, 'ambit: NAME takes "claude-code"'],
   ['cursr', 2, 'did you mean "cursor"?'],
   ['cursor --workspace shap', 1, 'did you mean "shop"?'],
   ['cursor --trust full', 2, '"direct" or "sandboxed"'],
-  ['cursor --url ftp://h', 2, '--url takes an address'],
+  ['cursor --url ftp://h', 2, '--url takes a URL'],
   ['cursor --url http://a:b@h/mcp', 2, 'may not contain a credential'],
   ['cursor --url http://h/?t=ambs_a_b', 2, 'may not contain a credential'],
   ['cursor --url http://h --trust direct', 2, 'the session of the token decides'],

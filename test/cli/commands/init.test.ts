@@ -101,7 +101,7 @@ test('servers of several clients, the repository and its files; approved only wi
   expect(first.written).toMatchObject({ servers, unapproved: servers, include: [join(shop, '.mcp.json')] });
   expect(first.written.workspace).toEqual({ name: 'my-shop', path: shop });
   expect(first.stderr).toContain('  /srv/other\n');
-  expect(first.stderr).toContain('Next: ambit server approve here\n');
+  expect(first.stderr).toContain('Next: ambit server approve here\nDo the same for: everywhere, notes, visual\n');
   expect(first.stderr).not.toContain('sk-secret');
   const { config } = await loadConfig({ file: configFile() });
   expect(config.servers['notes']).toMatchObject({ source: 'imported', env: { API_KEY: 'sk-secret' } });
@@ -109,7 +109,7 @@ test('servers of several clients, the repository and its files; approved only wi
   rmSync(configFile());
   const second = await init(shop, '--yes');
   expect(second.written.unapproved).toEqual([]);
-  expect(second.stderr).toMatch(/^Next: ambit client [a-z-]+$/m);
+  expect(second.stderr).toMatch(/^Next: ambit client [a-z-]+ --workspace my-shop$/m);
   const dataDir = (await ambitInProcess(['server', 'list', '--json'])).stdout;
   const states = (JSON.parse(dataDir) as { servers: { name: string; approval: string }[] }).servers;
   expect(states.map(({ name, approval }) => `${name} ${approval}`)).toEqual([
