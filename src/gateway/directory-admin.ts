@@ -112,7 +112,7 @@ export function createDirectoryAdmin(parts: DirectoryAdminParts): DirectoryAdmin
       if (Object.hasOwn(workspaces, name)) continue;
       const meant = findClosest(name, Object.keys(workspaces));
       throw new AmbitError('WORKSPACE_NOT_FOUND', {
-        what: `There is no workspace "${name.slice(0, 63)}"${meant === undefined ? '' : `; did you mean "${meant}"?`}`,
+        what: `There is no workspace "${name.slice(0, 63)}"${meant === undefined ? '.' : `; did you mean "${meant}"?`}`,
       });
     }
     return [...new Set(names)];

@@ -21,6 +21,7 @@ import type { Log } from '../../observability/log/log.ts';
 import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type Command, readFlag, UsageError } from '../command.ts';
+import { isTerminal, printLines } from '../io/ask.ts';
 import { openBackgroundChild, startInBackground } from '../io/background.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { quotePath, shortenPath } from '../io/find-gateway.ts';
@@ -101,6 +102,12 @@ export const serveCommand: Command = {
       for (const server of gateway.servers().values()) logServer(server, http.url, folders, log);
       const watching = watchConfig(paths.configFile, gateway, log);
       background?.ready(ready);
+      if (background === undefined && isTerminal() && invocation.flags.json !== true) {
+        printLines([
+          `MCP clients connect to ${url}/mcp. "ambit client NAME --url ${url}/mcp" shows how.`,
+          'Ctrl-C stops the gateway.',
+        ]);
+      }
       await stopSignal;
       // Removed first, so that no command chooses a gateway that is ending.
       removeEntry();

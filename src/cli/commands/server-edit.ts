@@ -37,7 +37,7 @@ import {
 import { type EntryPlan, listOffers, offerKinds } from '../registry/plan-entry.ts';
 
 const entryName = /^([A-Za-z0-9.-]+\/[A-Za-z0-9._-]+)(?:@([\x21-\x7e]{1,255}))?$/;
-const namesCommand = 'say what to add: "-- COMMAND ARGS…", --url URL or --from ENTRY';
+const namesCommand = 'give one of "-- COMMAND ARGS…", --url URL and --from ENTRY';
 
 export const serverAdd: Command = {
   operands: 'NAME [-- CMD ARGS…]',
@@ -103,6 +103,9 @@ function suggestName(entry: string): string | undefined {
 function describeOwnServer(invocation: Invocation, name: string, url: string | undefined): Addition {
   const [program, ...args] = invocation.passthrough;
   if ((program === undefined) === (url === undefined)) throw new UsageError(namesCommand);
+  if (url !== undefined && !(URL.canParse(url) && /^https?:$/.test(new URL(url).protocol))) {
+    throw new UsageError('--url takes a URL that starts with http:// or https://');
+  }
   const env = readVariables(invocation);
   const headers = readPairs(invocation, 'header');
   const hasEnv = Object.keys(env).length > 0;
@@ -178,7 +181,7 @@ async function addOwnServer(invocation: Invocation, opened: OpenedConfiguration,
       .filter((arg) => /^\.{1,2}\/./.test(arg))
       .map((arg) => `Warning: there is no ${arg} here. It is written as it is, relative to the configuration.`),
     ...(typeof entry['url'] === 'string' && entry['url'].startsWith('http://') && !isLoopback(entry['url'])
-      ? ['Warning: this address is not encrypted. Others on the network can read and change what is sent.']
+      ? ['Warning: this URL is not encrypted. Others on the network can read and change what is sent.']
       : []),
   ]);
   const saved = saveConfiguration(opened, text, mayHoldSecrets(addition));
@@ -226,7 +229,7 @@ async function addFromRegistry(
   return 0;
 }
 
-/** Chooses the first way to use a server that is supported; packages come before addresses. */
+/** Chooses the first way to use a server that is supported; packages come before URLs. */
 function chooseOffer(
   invocation: Invocation,
   { server, status }: RegistryEntry,
@@ -243,7 +246,7 @@ function chooseOffer(
     return { plan, others: [...new Set(usable)].filter((each) => each !== plan.kind) };
   }
   const reasons = wanted.map((offer) => offer.problem).filter((problem) => problem !== undefined);
-  const fallback = kind === undefined ? 'it names no package and no address' : `it is not offered as ${kind}`;
+  const fallback = kind === undefined ? 'it names no package and no URL' : `it is not offered as ${kind}`;
   const why = status === 'deleted' ? 'it was deleted there' : reasons.length > 0 ? reasons.join('; ') : fallback;
   throw new AmbitError('SERVER_NOT_AVAILABLE', {
     what: `"${server.name}" cannot be added from the registry: ${why}.`,
@@ -290,7 +293,7 @@ export const serverRemove: Command = {
     const server = Object.hasOwn(config.servers, name) ? config.servers[name] : undefined;
     if (server === undefined) {
       throw new AmbitError('SERVER_NOT_AVAILABLE', {
-        what: `The configuration has no server "${name}"${suggestClosest(name, Object.keys(config.servers))}`,
+        what: `The configuration has no server "${name}"${suggestClosest(name, Object.keys(config.servers)) || '.'}`,
         hint: 'List them with "ambit server list".',
       });
     }

@@ -79,7 +79,7 @@ export function requireServer(servers: ReadonlyMap<string, ServerDefinition>, na
   const server = servers.get(name);
   if (server !== undefined) return server;
   throw new AmbitError('SERVER_NOT_AVAILABLE', {
-    what: `The configuration has no enabled server "${name}"${suggestClosest(name, [...servers.keys()])}`,
+    what: `The configuration has no enabled server "${name}"${suggestClosest(name, [...servers.keys()]) || '.'}`,
     hint: 'List them with "ambit server list".',
   });
 }

@@ -177,7 +177,7 @@ function sandboxRows({ sandbox, trustLevel }: SessionAnswer & OptionalMembers): 
     keepers.set(means, [...(keepers.get(means) ?? []), limit]);
   return [
     ['sandbox', sandbox.runner ?? sandbox.refusal ?? '-'],
-    ...[...keepers].map(([means, limits]) => [`by ${means}`, limits.join(', ')] as const),
+    ...[...keepers].map(([means, limits], i) => [i === 0 ? 'limits' : '', `${limits.join(', ')} (${means})`] as const),
   ];
 }
 

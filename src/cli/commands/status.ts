@@ -25,10 +25,10 @@ import {
 } from '../io/control-request.ts';
 import {
   announceGateway,
-  announceStore,
   findGateway,
   type GatewayTarget,
   isSamePath,
+  omitStoreNote,
   shortenPath,
 } from '../io/find-gateway.ts';
 import { describeLastError, formatJson, printData, renderPairs, renderTable } from '../io/output.ts';
@@ -44,6 +44,7 @@ export const statusCommand: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const target = await findGateway(invocation);
+    omitStoreNote(invocation);
     const status = await readStatus(invocation, target);
     printData(invocation, status, () => renderStatus(status));
     if (status.gateway !== null) return undefined;
@@ -64,7 +65,6 @@ async function readStatus(invocation: Invocation, target: GatewayTarget): Promis
   } catch (error) {
     if (!isUnreachable(error)) throw error;
   }
-  announceStore(invocation, target);
   const config = existsSync(target.configFile) ? await loadConfiguration(target) : undefined;
   const names = Object.entries(config?.servers ?? {}).filter(([, { disabled }]) => !disabled);
   return {
@@ -86,6 +86,7 @@ function renderStatus(status: GatewayStatus): string {
       ? [['Gateway', 'not running']]
       : [
           ['Gateway', gateway.url ?? 'running, without an address'],
+          ...(gateway.url === null ? [] : ([['MCP', `${gateway.url}/mcp`]] as [string, string][])),
           ['Process', `pid ${gateway.pid}, ${gateway.logFile === null ? 'in the foreground' : 'in the background'}`],
           ['Version', gateway.version],
           ['Running for', describeUptime(Date.now() - Date.parse(gateway.startedAt))],
@@ -283,7 +284,7 @@ const maxStopMs = 30_000;
 const maxAnswerMs = 5000;
 const pollMs = 25;
 
-type StoppedProcess = Pick<GatewayEntry, 'pid' | 'processStart'> & { readonly background?: boolean };
+type StoppedProcess = Pick<GatewayEntry, 'pid' | 'processStart'>;
 
 export const stopCommand: Command = {
   help: 'Stop the running gateway after its calls have finished',
@@ -295,14 +296,13 @@ export const stopCommand: Command = {
       const of = target.choice === 'named' ? ` for ${shortenPath(target.configFile)}` : '';
       throw new AmbitError('GATEWAY_UNREACHABLE', {
         what: `No gateway is running${of}.`,
-        hint: 'List what is running with "ambit status".',
+        hint: 'If one runs with another configuration, name that with --config FILE.',
       });
     }
     await showProgress('Waiting for the gateway to end', waitForEnd(stopping, target.socket));
-    const { pid, background } = stopping;
-    const kind = background === undefined ? '' : background ? ' in the background' : ' in the foreground';
+    const { pid } = stopping;
     if (invocation.flags.json === true) process.stdout.write(`${JSON.stringify({ stopped: true, pid })}\n`);
-    say(`the gateway of ${shortenPath(target.configFile)}${kind} has ended (pid ${pid})`);
+    say(`stopped the gateway of ${shortenPath(target.configFile)} (pid ${pid})`);
     return undefined;
   },
 };

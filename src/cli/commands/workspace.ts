@@ -38,7 +38,7 @@ export const workspaceShow: Command = {
     const workspace = config.workspaces[name];
     if (workspace === undefined) {
       throw new AmbitError('WORKSPACE_NOT_FOUND', {
-        what: `There is no workspace "${name}"${suggestClosest(name, Object.keys(config.workspaces))}`,
+        what: `There is no workspace "${name}"${suggestClosest(name, Object.keys(config.workspaces)) || '.'}`,
         hint: 'List them with "ambit workspace list".',
       });
     }

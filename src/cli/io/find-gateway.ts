@@ -30,6 +30,8 @@ interface FindGatewayOptions {
 
 const targets = new WeakMap<Invocation, Promise<GatewayTarget>>();
 const saidLines = new WeakMap<Invocation, Set<string>>();
+/** Commands that do not say which store they work on. */
+const silent = new WeakSet<Invocation>();
 
 /**
  * Finds the gateway that a command is meant for. Flags and the environment decide; without them it is the one gateway
@@ -104,8 +106,14 @@ export function announceGateway(invocation: Invocation, { choice, configFile }: 
   if (choice === 'default') sayOnce(invocation, `using the running gateway of ${shortenPath(configFile)}`);
 }
 
+/** Leaves out the note about the store, for commands whose output says the same. */
+export function omitStoreNote(invocation: Invocation): void {
+  silent.add(invocation);
+}
+
 /** Says which store a command works on, because no gateway answered. */
 export function announceStore(invocation: Invocation, { choice, configFile, dataDir }: GatewayTarget): void {
+  if (silent.has(invocation)) return;
   const without = choice === 'named' ? 'no gateway is running for this configuration' : 'no gateway is running';
   const [file, folder] = [configFile, dataDir].map(shortenPath);
   const store = existsSync(configFile)

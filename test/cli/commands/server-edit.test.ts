@@ -122,13 +122,13 @@ describe('ambit server add', () => {
     ['one of an included file', ['site'], ['node'], 1, 'shop/.mcp.json, which', 'Choose another name'],
     ['an invalid name', ['My_Notes'], ['node'], 2, '"My_Notes" is not valid', 'Call it "my-notes"'],
     ['a reserved name', ['ambit'], ['node'], 2, 'is reserved', 'ambit help'],
-    ['no command', ['x'], [], 2, 'say what to add', 'ambit help'],
-    ['both', ['x', '--url', 'https://h'], ['node'], 2, 'say what to add', 'ambit help'],
+    ['no command', ['x'], [], 2, 'give one of', 'ambit help'],
+    ['both', ['x', '--url', 'https://h'], ['node'], 2, 'give one of', 'ambit help'],
     ['no dashes', ['x', 'npx', '-y', 'some'], [], 2, '"--" is missing before "npx"', 'add x -- npx -y some'],
     ['an unset variable', ['x', '--env', 'NO_SUCH_VARIABLE'], ['node'], 2, 'no such variable', '=VALUE'],
     ['a header for a command', ['x', '--header', 'A=b'], ['node'], 2, '--header goes with --url', 'ambit help'],
-    ['a variable for an address', ['x', '--env', 'A=b', '--url', 'https://h'], [], 2, '--env goes with a command', ''],
-    ['no address', ['x', '--url', 'h.example/mcp'], [], 1, 'starts with http://', 'Correct'],
+    ['a variable for a URL', ['x', '--env', 'A=b', '--url', 'https://h'], [], 2, '--env goes with a command', ''],
+    ['no URL', ['x', '--url', 'h.example/mcp'], [], 2, 'starts with http://', 'ambit help'],
   ])('%s is refused', async (_, args, rest, code, message, hint) => {
     const [name, ...flags] = args;
     // Global flags would be read as a part of a command that "--" is missing before.
