@@ -52,7 +52,7 @@ test('a gateway in the background starts, is shown, is followed, and ends', asyn
   const processStart = readProcessStart(pid) ?? null;
   const stopped = await runAmbit(['stop', '--json', ...flags]);
   expect(isProcessRunning({ pid, processStart })).toBe(false);
-  expect(stopped).toMatchObject({ code: 0, stderr: expect.stringContaining('in the background has ended') });
+  expect(stopped).toMatchObject({ code: 0, stderr: expect.stringContaining('stopped the gateway of') });
   expect(JSON.parse(stopped.stdout)).toEqual({ stopped: true, pid });
   const short = id.slice(0, 8);
   expect(await following).toMatchObject({

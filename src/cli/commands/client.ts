@@ -99,7 +99,7 @@ function listClients(invocation: Invocation): number {
       { keepWidth: ['CLIENT', 'SET UP'], truncateStart: ['FILE'] },
     ),
   );
-  printLines(['Show the configuration for one with "ambit client NAME"; --write writes it into the file.']);
+  printLines(['Show the configuration for one with "ambit client NAME"; --write writes it.']);
   return 0;
 }
 

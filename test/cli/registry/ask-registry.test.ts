@@ -150,7 +150,7 @@ describe('ambit server add --from', () => {
     ['server add x --from weather', 2, 'takes the name of an entry', 'ambit help server add'],
     ['server add --from io.github.ada/weather', 2, 'name that the server gets', 'ambit server add weather --from'],
     ['server add weather --from io.github.ada/weather', 1, 'a server "weather" already', 'ambit server remove'],
-    ['server add x --from io.github.ada/weather --url https://h', 2, 'say what to add', 'ambit help'],
+    ['server add x --from io.github.ada/weather --url https://h', 2, 'give one of', 'ambit help'],
   ])('ambit %s', async (line, code, message, hint) => {
     const outcome = await ambit(line);
     expect(outcome).toMatchObject({ code, stdout: '' });
