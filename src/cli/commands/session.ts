@@ -138,7 +138,7 @@ export function renderCalls(calls: readonly ShownCall[]): string {
       method,
       name ?? '-',
       outcome,
-      ms.toFixed(1),
+      ms?.toFixed(1) ?? '-',
     ]),
     { keepWidth: ['CALLED', 'NAME', 'OUTCOME'] },
   );

@@ -58,7 +58,10 @@ export const sessionDetails = session.and(
 const call = z
   .object({
     at: instantSchema,
-    id: z.string().describe('Correlation id of the call.'),
+    id: z
+      .string()
+      .optional()
+      .describe('Correlation id of the call. Streams and batches have none, and no duration and sizes.'),
     server: z.string().describe('Name of the server; "*" for all.'),
     method: z.string().describe('MCP method.'),
     name: z.string().optional().describe('Name of the tool or prompt, or URI of the resource.'),
@@ -69,9 +72,9 @@ const call = z
     workspaceId: z.string().optional(),
     cached: z.string().optional().describe('Id of the call whose cached result was returned.'),
     traceId: z.string().optional(),
-    ms: z.number().describe('Duration in milliseconds.'),
-    bytesIn: z.int().describe('Size of the request.'),
-    bytesOut: z.int().describe('Size of the response.'),
+    ms: z.number().optional().describe('Duration in milliseconds.'),
+    bytesIn: z.int().optional().describe('Size of the request.'),
+    bytesOut: z.int().optional().describe('Size of the response.'),
   })
   .meta({ id: 'Call' });
 

@@ -3,7 +3,9 @@ import type { CallEntry } from './journal.ts';
 
 /** An exchange as the journal recorded it. */
 export interface RecordedCall
-  extends Pick<CallEntry, 'id' | 'server' | 'method' | 'outcome' | 'ms' | 'bytesIn' | 'bytesOut'> {
+  extends Pick<CallEntry, 'server' | 'method' | 'outcome'>,
+    // Streams, batches and the end of a transport session are recorded without these.
+    Partial<Pick<CallEntry, 'id' | 'ms' | 'bytesIn' | 'bytesOut'>> {
   readonly at: string;
   readonly name?: string;
   readonly rule?: string;

@@ -162,6 +162,9 @@ test('calls fit, and the name of the tool is cut last', () => {
   const shown = renderCalls([call]);
   expect(shown).toMatch(/^\d+s ago +a-server… +\S+ +n{21,}… +PERMISSION_DENIED +4\.3$/m);
   expect(shown.split('\n').filter((line) => line.length > 80)).toEqual([]);
+  // The stream that a client opens is recorded without a duration.
+  const stream = { at: call.at, server: '*', method: '(stream)', outcome: 'ok' };
+  expect(renderCalls([stream])).toMatch(/^\d+s ago +\* +\(stream\) +- +ok +-$/m);
 });
 
 test('control characters, which could hide or forge lines of a terminal, are shown as escapes everywhere', () => {
