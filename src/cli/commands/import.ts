@@ -18,6 +18,7 @@ import {
   findProjectFolders,
   type ImportSource,
   mayHoldSecrets,
+  phraseQuestion,
   planImport,
   previewAdditions,
 } from '../import/plan-import.ts';
@@ -79,7 +80,7 @@ export const importCommand: Command = {
       printData(invocation, { added: [], wouldAdd: names }, () => `Would add: ${names.join(', ')}.`);
       return 0;
     }
-    if (!(await askConfirmation(invocation, `Add these to ${paths.configFile} and allow them to start?`))) {
+    if (!(await askConfirmation(invocation, phraseQuestion(plan.additions.length)))) {
       printLines(['Nothing was added.']);
       return 1;
     }

@@ -17,6 +17,7 @@ import {
   findClientSources,
   findProjectFolders,
   findRepository,
+  phraseQuestion,
   planImport,
   previewAdditions,
 } from '../import/plan-import.ts';
@@ -52,7 +53,7 @@ export const initCommand: Command = {
     const previews = await previewAdditions(additions, { text, paths, searchPath: invocation.env['PATH'] });
     printLines(previews.lines);
     // Without a yes the servers are written down, but none of them may start.
-    const question = `Import ${count(additions.length, 'server')}, and approve ${additions.length === 1 ? 'it' : 'them'} as shown?`;
+    const question = phraseQuestion(additions.length);
     const isAgreed =
       additions.length > 0 &&
       (invocation.flags['yes'] === true || (asks && (await askConfirmation(invocation, question))));
@@ -279,5 +280,3 @@ function describeNextStep(
   if (workspace !== undefined && workspace.include.length > 0) return [`Next: ambit server list${flag}`];
   return [`Next: ambit server add NAME${flag} -- COMMAND, or ambit server search WORDS`];
 }
-
-const count = (number: number, what: string): string => (number === 1 ? `this ${what}` : `these ${number} ${what}s`);

@@ -104,7 +104,8 @@ export const serveCommand: Command = {
       background?.ready(ready);
       if (background === undefined && isTerminal() && invocation.flags.json !== true) {
         printLines([
-          `MCP clients connect to ${url}/mcp. "ambit client NAME --url ${url}/mcp" shows how.`,
+          `MCP clients connect to ${url}/mcp`,
+          `To set one up: ambit client NAME --url ${url}/mcp`,
           'Ctrl-C stops the gateway.',
         ]);
       }

@@ -214,7 +214,7 @@ async function addFromRegistry(
   printLines([...previews.lines, ...plan.notes.map((line) => `  note     ${line}`), ...describeStatus(found)]);
   printLines(describeInputs(plan));
   if (others.length > 0) printLines([`It is also offered as: ${others.join(', ')}. Choose with --kind.`]);
-  if (!(await askConfirmation(invocation, `Add it to ${paths.configFile}, and let it start like this?`))) {
+  if (!(await askConfirmation(invocation, 'Add this server, and approve it as shown?'))) {
     printLines(['Nothing was added.']);
     return 1;
   }

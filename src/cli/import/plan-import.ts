@@ -134,6 +134,13 @@ export function describeOtherProjects(folders: readonly string[]): string[] {
 
 const maxShownProjects = 5;
 
+/** The question that the person answers before servers are imported. */
+export function phraseQuestion(count: number): string {
+  return count === 1
+    ? 'Import this server, and approve it as shown?'
+    : `Import these ${count} servers, and approve them as shown?`;
+}
+
 /** New servers as the gateway will see them, with everything that an approval pins. */
 export interface AdditionPreviews {
   readonly loaded: LoadedConfig;
