@@ -8,6 +8,7 @@ import { describeServers, type ServerOverview } from '../../gateway/server-activ
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, type Invocation, jsonFlag } from '../command.ts';
+import { isTerminal, printLines } from '../io/ask.ts';
 import { type ConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { isUnreachable, runningGatewayRequest } from '../io/control-request.ts';
 import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
@@ -41,6 +42,9 @@ export const serverList: Command = {
             { keepWidth: ['STATE', 'ERA', 'APPROVAL', 'PROCESSES'], states: ['STATE', 'APPROVAL'] },
           ),
     );
+    if (isTerminal() && servers.length > 0 && servers.every(({ state }) => state === null)) {
+      printLines(['States are known only while a gateway runs. Start one with "ambit serve".']);
+    }
   },
 };
 

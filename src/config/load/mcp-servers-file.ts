@@ -126,7 +126,7 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
 function listOddities(value: Record<string, unknown>): string[] {
   const notes: string[] = [];
   for (const key of ['command', 'args', 'env', 'url', 'headers']) {
-    if (containsVariable(value[key])) notes.push(`.${key}: "\${…}" is not expanded here; it is passed on unchanged`);
+    if (containsVariable(value[key])) notes.push(`.${key}: Ambit does not expand "\${…}"; it is passed on unchanged`);
   }
   if (value['cwd'] !== undefined) notes.push('.cwd: ignored; a server runs in the workspace of its session');
   if (value['envFile'] !== undefined) notes.push('.envFile: ignored; write the variables into "env"');

@@ -148,7 +148,7 @@ function explainFailure(error: unknown, server: ServerDefinition, said: readonly
   const stderr = readStderrLines(error).length > 0 ? readStderrLines(error) : said;
   const what = cause instanceof StderrLines ? cause.plainMessage : known ? error.message : String(error);
   const details = [
-    ...(server.kind === 'http' ? [`Address: ${server.url.host}`] : []),
+    ...(server.kind === 'http' ? [`Host: ${server.url.host}`] : []),
     ...(cause === undefined || cause instanceof StderrLines ? [] : [`Cause: ${describeCause(cause)}`]),
   ];
   return new AmbitError(isAmbitError(error) ? error.code : 'UPSTREAM_FAILED', {
@@ -161,7 +161,7 @@ function explainFailure(error: unknown, server: ServerDefinition, said: readonly
 const maxCauseLength = 2000;
 
 function describeCause(cause: unknown): string {
-  return scrubSecrets(String(cause)).slice(0, maxCauseLength);
+  return scrubSecrets(String(cause).replace(/^Error: /, '')).slice(0, maxCauseLength);
 }
 
 /** The hint of the error where it has one of its own. */

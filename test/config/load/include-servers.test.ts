@@ -88,7 +88,7 @@ describe('what is taken over', () => {
     });
     expect(names).toEqual(['a']);
     expect(warnings).toEqual([
-      `.mcp.json: mcpServers.a.env: "$${'{…}'}" is not expanded here; it is passed on unchanged`,
+      `.mcp.json: mcpServers.a.env: Ambit does not expand "$${'{…}'}"; it is passed on unchanged`,
       '.mcp.json: mcpServers.a.cwd: ignored; a server runs in the workspace of its session',
       '.mcp.json: mcpServers.a.envFile: ignored; write the variables into "env"',
     ]);
