@@ -87,7 +87,7 @@ test('a sandboxed session shows its sandbox and who keeps it within its limits; 
     const limits = { fileMb: 'rlimit', wallSeconds: 'timer' };
     expect(view.sandbox).toMatchObject({ runner: 'bwrap', refusal: null, limits });
     expect(renderSession(view)).toMatch(/^sandbox +bwrap$/m);
-    expect(renderSession(view)).toMatch(/^by rlimit +fileMb, openFiles$/m);
+    expect(renderSession(view)).toMatch(/^ +fileMb, openFiles \(rlimit\)$/m);
   } else {
     expect(view.sandbox).toMatchObject({ limits: null, refusal: expect.stringContaining('no sandbox') });
   }
