@@ -80,8 +80,8 @@ interface ListFailure {
 }
 
 const freshMs = 5 * 60_000;
-/** The time that one server gets: the answer to the client must go out within 10 s. */
-const deadlineMs = 5000;
+/** The time that one server gets. Claude Code gives up on a list of tools after 5 s, and the first start of a package takes longer. */
+const deadlineMs = 4000;
 /** The time before a failed server is asked again, so that the lists of the others do not wait for it each time. */
 const failureMs = 15_000;
 
