@@ -9,7 +9,6 @@ import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { formatUnifiedDiff } from '../../lib/text/unified-diff.ts';
-import { normalizeTrust } from '../../rules/trust-level.ts';
 import {
   addEntry,
   type ClientEntry,
@@ -159,9 +158,6 @@ async function describeStdio(invocation: Invocation, { file, isProject }: Client
   const { configFile, dataDir } = findConfigPaths(invocation);
   const workspace = readFlag(invocation, 'workspace');
   const trust = readFlag(invocation, 'trust');
-  if (trust !== undefined && normalizeTrust(trust) === undefined) {
-    throw new UsageError('--trust is "direct" or "sandboxed"');
-  }
   const { command, args } = findProgram(invocation.env);
   if (!existsSync(configFile)) {
     printLines([

@@ -156,6 +156,6 @@ test('ambit server check says the same, with the address', async () => {
     stderr: [],
   });
   expect(stderr).toMatch(/HTTP 404 .*there is nothing at its path\./);
-  expect(stderr).toContain(`Address: 127.0.0.1:${ports.get('no-path')}\n`);
+  expect(stderr).toContain(`Host: 127.0.0.1:${ports.get('no-path')}\n`);
   expect(stderr).not.toContain('planted-secret');
 });
