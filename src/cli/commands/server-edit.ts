@@ -186,8 +186,19 @@ async function addOwnServer(invocation: Invocation, opened: OpenedConfiguration,
   ]);
   const saved = saveConfiguration(opened, text, mayHoldSecrets(addition));
   printData(invocation, { added: name, ...saved.data, approval: 'not needed' }, () => `Added: ${name}.`);
-  printLines([...saved.lines, ...(await describeReload(invocation, paths)), `Try it: ambit server check ${name}`]);
+  printLines([
+    ...saved.lines,
+    ...(await describeReload(invocation, paths)),
+    ...describeTrust(entry),
+    `Try it: ambit server check ${name}`,
+  ]);
   return 0;
+}
+
+/** Says that a server with a URL is closed to sandboxed sessions, which most sessions are. */
+function describeTrust(entry: Readonly<Record<string, unknown>>): string[] {
+  if (entry['url'] === undefined || entry['trust'] !== undefined) return [];
+  return ['Only direct sessions may use it. To change that, add "trust: [direct, sandboxed]" to its entry.'];
 }
 
 function isLoopback(url: string): boolean {
@@ -224,6 +235,7 @@ async function addFromRegistry(
   const approval = unapproved === undefined ? 'approved' : 'unapproved';
   printData(invocation, { added: name, from: origin, ...saved.data, approval, missing }, () => `Added: ${name}.`);
   printLines([...saved.lines, ...(await describeReload(invocation, paths)), ...describeMissing(name, plan)]);
+  printLines(describeTrust(addition.entry));
   const next = approval === 'approved' ? 'Try it: ambit server check' : 'It is not approved yet: ambit server approve';
   printLines([`${next} ${name}`]);
   return 0;
