@@ -102,7 +102,7 @@ function readDurationFlag(invocation: Invocation, name: string, forms = duration
 }
 
 /** Reads a flag that takes a time, or a date such as "2027-01-31", which is the last day. */
-export function readExpiryFlag(invocation: Invocation, name: string): number | undefined {
+function readExpiryFlag(invocation: Invocation, name: string): number | undefined {
   const value = readFlag(invocation, name);
   if (value === undefined || !/^\d{4}-\d\d-\d\d$/.test(value)) return readDurationFlag(invocation, name, expiryForms);
   const end = Date.parse(`${value}T23:59:59Z`);

@@ -14,13 +14,13 @@ import {
 import { controlRequest } from '../io/control-request.ts';
 import { printData, renderTable } from '../io/output.ts';
 
-export const scopeFlag: Flag = {
+const scopeFlag: Flag = {
   type: 'string',
   value: 'SCOPE',
   help: 'Scope: org, team:NAME, user:NAME or workspace:NAME',
 };
 
-export const orderFlags = {
+const orderFlags = {
   order: { type: 'string', value: 'N', help: 'Position within the scope; lower numbers come first' },
   disabled: { type: 'boolean', help: 'Store it, but do not apply it' },
 } as const satisfies Readonly<Record<string, Flag>>;
@@ -133,7 +133,7 @@ function policyReason({ outcome, by, locked }: JudgedPolicy): string {
   return by === null ? outcome : `${outcome} by ${by}`;
 }
 
-export function requireScope(invocation: Invocation): string {
+function requireScope(invocation: Invocation): string {
   const scope = readFlag(invocation, 'scope');
   if (scope === undefined)
     throw new UsageError('--scope SCOPE is missing', 'Use org, team:NAME, user:NAME or workspace:NAME.');
@@ -141,7 +141,7 @@ export function requireScope(invocation: Invocation): string {
 }
 
 /** Reads the order among the others, and whether it is disabled, as far as the flags say so. */
-export function readOrder(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
+function readOrder(invocation: Invocation): { readonly order?: number; readonly enabled?: boolean } {
   const order = readFlag(invocation, 'order');
   if (order !== undefined && !/^-?[0-9]{1,7}$/.test(order)) throw new UsageError('--order takes a whole number');
   return {
@@ -151,7 +151,7 @@ export function readOrder(invocation: Invocation): { readonly order?: number; re
 }
 
 /** The text of a policy or objective; several positionals are one text. */
-export function requireText(invocation: Invocation): string {
+function requireText(invocation: Invocation): string {
   if (invocation.positionals.length === 0) throw new UsageError('TEXT is missing');
   return invocation.positionals.join(' ');
 }
