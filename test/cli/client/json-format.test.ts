@@ -99,10 +99,9 @@ test('masked text shows keys and the strings that are allowed', () => {
   );
 });
 
-test('a file of megabytes is masked within a second', () => {
+// Quadratic work takes minutes here, so the time limit of the test tells.
+test('a file of megabytes is masked in linear time', () => {
   const list = Array.from({ length: 60_000 }, (_, i) => `"entry ${i} ${'x'.repeat(60)}"`);
-  const startedAt = performance.now();
   const masked = jsonFormat.maskText(`[${list.join(',\n')}]`, new Set());
   expect(masked).toBe(`[${list.map(() => '"…"').join(',\n')}]`);
-  expect(performance.now() - startedAt).toBeLessThan(1000);
 });
