@@ -141,8 +141,9 @@ function explainFailure(error: unknown): FetchFailureReason {
     };
   }
   const code = /\bnpm error code ([A-Z][A-Z0-9_]+)/.exec(said)?.[1];
-  if (code === 'E404' || /not found in the package registry|404/i.test(said))
-    return { why: 'there is no such package', hint: 'Check the name and the configured registry.' };
+  // Hashes, ports and times in the output of npm can contain "404", so its code decides.
+  const isMissing = code === undefined ? /not found in the package registry|\b404\b/i.test(said) : code === 'E404';
+  if (isMissing) return { why: 'there is no such package', hint: 'Check the name and the configured registry.' };
   if (code === 'ETARGET' || /no version matching/i.test(said))
     return { why: 'there is no such version', hint: 'Check the version.' };
   const detail = readToolReason(said);

@@ -4,7 +4,13 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createBwrapRunner } from '../../../src/sandbox/bwrap/bwrap.ts';
 import { createDirectPackages } from '../../../src/sandbox/packages/direct-packages.ts';
-import { createPackages, type Packages, readPackagePin } from '../../../src/sandbox/packages/packages.ts';
+import { readPackageCommand } from '../../../src/sandbox/packages/package-command.ts';
+import {
+  createPackages,
+  explainFetchFailure,
+  type Packages,
+  readPackagePin,
+} from '../../../src/sandbox/packages/packages.ts';
 import type { SandboxRunner } from '../../../src/sandbox/runner.ts';
 import { proof } from '../../proof.ts';
 import { createHarness, type Harness } from '../runner-harness.ts';
@@ -144,6 +150,15 @@ describe('packages that servers are started from', () => {
       expect(registry.asked.length).toBe(before);
     },
   );
+
+  test.each([
+    ['npm error code EINTEGRITY\nnpm error sha512-a/404+b differs, log 20_01_22_404Z', 'npm says EINTEGRITY'],
+    ['npm error code E404\nnpm error 404 Not Found - GET http://127.0.0.1:40412/x', 'there is no such package'],
+    ['error: HTTP status client error (404 Not Found) for url', 'there is no such package'],
+  ])('that cannot be downloaded say why: %j', (said, why) => {
+    const wanted = readPackageCommand('npx', ['swapped'])!;
+    expect(explainFetchFailure(wanted, new Error(said)).message).toContain(why);
+  });
 
   test('that differ from their pin are not kept', async () => {
     registry.publish({ name: 'swapped', version: '1.0.0', bin: 's.js' }, { 's.js': says('good') });
