@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createVolumeName } from '../../src/workspaces/backends/open-backend.ts';
+import { createVolumeName } from '../../src/workspaces/workspace-files.ts';
 import { eras, openBoundedGateway } from '../gateway/bounded-gateway.ts';
 import { createRawClient, type RawClient } from '../gateway/raw-client.ts';
 import { hasPodman } from '../needs/podman.ts';

@@ -1,6 +1,6 @@
 import { homedir } from 'node:os';
-import { basename, dirname, resolve } from 'node:path';
-import { AmbitError } from '../../errors.ts';
+import { basename, dirname, relative, resolve } from 'node:path';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
 import { type ConfigProblem, configInvalidError, showPath } from '../explain/problem.ts';
@@ -14,13 +14,23 @@ import {
   findUnknownWorkspaces,
 } from '../schema/find-problems.ts';
 import { findListenProblems, readListenChoice } from '../schema/listen-rules.ts';
-import { type Config, configSchema, type DeepReadonly } from '../schema/schema.ts';
+import { type Config, type ConfigDraft, configSchema, type DeepReadonly } from '../schema/schema.ts';
 import { isMap } from '../schema/schema-parts.ts';
-import { resolvePaths } from './configured-paths.ts';
-import { hideIncludedFiles, includeServers } from './include-servers.ts';
+import { findConfiguredFiles, resolvePaths } from './configured-paths.ts';
+import { readMcpServers } from './mcp-servers-file.ts';
 import { noteWritableFolders } from './out-of-reach.ts';
-import { decodeConfigText, readOwnConfigFile } from './read-config-file.ts';
+import { decodeConfigText, readConfigFile, readOwnConfigFile } from './read-config-file.ts';
 import { readYaml } from './read-yaml.ts';
+import { isInside, resolveSymlinks } from './resolve-symlinks.ts';
+
+type ServerDrafts = ConfigDraft['servers'];
+
+interface IncludedServers {
+  readonly servers: ServerDrafts;
+  readonly warnings: string[];
+}
+
+const escapeGlob = (path: string): string => path.replace(/[\\*?[\]{}!,]/g, '\\$&');
 
 type ConfigSource = { readonly file: string } | { readonly text: string; readonly file: string };
 
@@ -98,4 +108,60 @@ export function copyFrozen<T>(value: T): DeepReadonly<T> {
   const copy: Record<string, unknown> = Object.create(null);
   for (const [key, inner] of Object.entries(value)) copy[key] = copyFrozen(inner);
   return Object.freeze(copy) as DeepReadonly<T>;
+}
+
+/** Reads the servers of included files. They belong to projects: a mistake costs their servers, never the start. */
+async function includeServers(config: ConfigDraft, folder: string): Promise<IncludedServers> {
+  const servers: ServerDrafts = {};
+  const warnings: string[] = [];
+  const from = new Map<string, string>();
+  for (const file of config.include) {
+    const shownFile = escapeControls(relative(folder, file) || file);
+    const warn = (line: string): void => void warnings.push(`${shownFile}: ${line}`);
+    const text = await readConfigFile(file).catch((error: unknown) => error);
+    if (typeof text !== 'string') {
+      if (!isAmbitError(text)) throw text;
+      warn(`${text.message.slice(text.message.lastIndexOf(': ') + 2)}; its servers are not loaded`);
+      continue;
+    }
+    const read = readMcpServers(text, config.context.envPrefixes);
+    for (const problem of read.problems) warn(problem);
+    for (const { name, server } of read.servers) {
+      if (Object.hasOwn(config.servers, name)) {
+        warn(`${name}: the configuration already has a server with this name, which is used instead`);
+      } else if (from.has(name)) {
+        warn(`${name}: ${from.get(name)} already has a server with this name, which is used instead`);
+      } else {
+        from.set(name, shownFile);
+        servers[name] = { ...server, source: 'project', file };
+      }
+    }
+  }
+  return { servers, warnings };
+}
+
+/**
+ * Hides included files from the file tools of the workspaces that contain them, because they may contain secrets of
+ * servers. A file at the top of a workspace is hidden by its name in every folder.
+ */
+function hideIncludedFiles(config: ConfigDraft): ConfigDraft {
+  const includedPaths = findConfiguredFiles(config, 'included').flatMap(({ path }) => tryResolve(path));
+  type Workspace = ConfigDraft['workspaces'][string];
+  const workspaces = Object.entries(config.workspaces).map(([slug, workspace]): [string, Workspace] => {
+    const folder = workspace.path === undefined ? undefined : tryResolve(workspace.path).at(-1);
+    if (folder === undefined) return [slug, workspace];
+    const inside = includedPaths.filter((includedPath) => includedPath !== folder && isInside(includedPath, folder));
+    const hide = [...workspace.files.hide, ...inside.map((includedPath) => escapeGlob(relative(folder, includedPath)))];
+    return [slug, { ...workspace, files: { ...workspace.files, hide: [...new Set(hide)] } }];
+  });
+  return { ...config, workspaces: Object.fromEntries(workspaces) };
+}
+
+/** Resolves the links of a path; empty when that fails, since then nobody can read it. */
+function tryResolve(path: string): string[] {
+  try {
+    return resolveSymlinks(path);
+  } catch {
+    return [];
+  }
 }

@@ -5,7 +5,7 @@ import { createExporter, type ExporterOptions } from '../../observability/traces
 import { readOtlpSettings, type TelemetryConfig } from '../../observability/traces/otlp-settings.ts';
 import { createTracer, type Tracer } from '../../observability/traces/tracer.ts';
 import { createObserver, type Observer, type ServerListener } from '../observer.ts';
-import { ownServer } from '../routing/own-tool-list.ts';
+import { ownServer } from '../routing/own-server.ts';
 import { createServerActivity, type ServerActivity } from '../server-activity.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { GatewayParts } from './react-to-change.ts';

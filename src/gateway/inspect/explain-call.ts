@@ -5,7 +5,7 @@ import type { Session } from '../../sessions/session.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
 import { splitPublicName } from '../../upstreams/catalog/list-entries.ts';
-import { type OwnToolList, ownServer } from '../routing/own-tool-list.ts';
+import { type OwnToolList, ownServer } from '../routing/own-server.ts';
 
 /** A value that a decision was based on, and its source. */
 interface ClaimView {

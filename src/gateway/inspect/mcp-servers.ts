@@ -7,7 +7,7 @@ import type { ServerLaunch } from '../../upstreams/access/launch.ts';
 import type { ResolvedServer } from '../../upstreams/access/resolution.ts';
 import type { StdioServer } from '../../upstreams/definition.ts';
 import type { Operator } from '../gateway.ts';
-import { ownServer } from '../routing/own-tool-list.ts';
+import { ownServer } from '../routing/own-server.ts';
 
 /** An entry of `mcpServers`, as agent SDKs take it. */
 export type McpServer =

@@ -20,8 +20,7 @@ import { collectEntries, createListReply, createResultReply } from './collect-li
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { discoverAll, initializeAll } from './own-server.ts';
-import type { OwnToolList } from './own-tool-list.ts';
+import { discoverAll, initializeAll, type OwnToolList } from './own-server.ts';
 import { createResources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';

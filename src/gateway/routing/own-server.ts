@@ -6,8 +6,9 @@ import type { Message } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { readRuleArguments } from '../../protocol/rule-arguments.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
+import type { Session } from '../../sessions/session.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
-import { readToolName } from '../../upstreams/access/tool-access.ts';
+import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Link, UpstreamCall } from '../../upstreams/links/link.ts';
 import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
@@ -15,7 +16,16 @@ import { asksForToolChanges } from '../lists/announce-lists.ts';
 import { createListReply, createResultReply } from './collect-lists.ts';
 import { nullLink } from './composite-link.ts';
 import { createListenStreams, type ListenStream } from './listen-streams.ts';
-import { ownServer } from './own-tool-list.ts';
+
+/** The name of the server of Ambit's own tools. No other server can have it. */
+export const ownServer = 'ambit';
+
+/** Ambit's own tools in the list of all servers. */
+export interface OwnToolList {
+  has(name: string): boolean;
+  /** Returns the definitions, as JSON texts, of the tools that this session could call. */
+  texts(session: Session): readonly string[];
+}
 
 const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
 
@@ -140,4 +150,16 @@ function createInitializeResult(
   const version = known ? requested : (handshakeVersions[0] as string);
   const result = { protocolVersion: version, capabilities, serverInfo, instructions };
   return { version, result: JSON.stringify(result) };
+}
+
+export function createOwnToolList(tools: Toolset, bounds: ToolAccess): OwnToolList {
+  let listed: readonly { readonly name: string; readonly text: string }[] | undefined;
+  return {
+    has: tools.has,
+    texts(session) {
+      const shown = bounds.visibleToolFilter(session, ownServer) ?? (() => true);
+      listed ??= tools.list().map((definition) => ({ name: definition.name, text: JSON.stringify(definition) }));
+      return listed.filter(({ name }) => shown(name)).map(({ text }) => text);
+    },
+  };
 }

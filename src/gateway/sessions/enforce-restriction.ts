@@ -12,7 +12,7 @@ import type { Links } from '../../upstreams/links/links.ts';
 import { isShared, type ProcessScope, processScopeFor } from '../../upstreams/links/process-key.ts';
 import { announceListChange, type ToolListeners } from '../lists/announce-lists.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
-import { ownServer } from '../routing/own-tool-list.ts';
+import { ownServer } from '../routing/own-server.ts';
 
 interface RestrictionParts {
   readonly links: Links;

@@ -6,7 +6,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Exchange } from '../exchange.ts';
-import { ownServer } from '../routing/own-tool-list.ts';
+import { ownServer } from '../routing/own-server.ts';
 import type { AfterStage } from '../stage.ts';
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */

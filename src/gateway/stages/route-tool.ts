@@ -8,7 +8,7 @@ import { splitPublicName, toCatalogEntries } from '../../upstreams/catalog/list-
 import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
-import type { OwnToolList } from '../routing/own-tool-list.ts';
+import type { OwnToolList } from '../routing/own-server.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface RouteTarget {

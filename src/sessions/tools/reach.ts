@@ -3,8 +3,8 @@ import { readCursor, writeCursor } from '../../stores/checks.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { bestMatches, isReference } from '../../stores/session-references.ts';
 import type { Page, SessionStore } from '../../stores/store.ts';
-import { findDescendants } from '../descendants.ts';
 import { sessionGoneError } from '../session.ts';
+import { findDescendants } from '../session-writer.ts';
 import { isWithinCeiling } from '../trust-bounds.ts';
 import type { ToolCaller } from './tool.ts';
 

@@ -9,9 +9,11 @@ import { ensurePrivateFolder } from '../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../sandbox/runner.ts';
 import type { CandidateQuery } from '../backends/backend.ts';
 import { readBounded } from '../read-bounded.ts';
-import { createConcurrencyLimit } from './concurrency-limit.ts';
 import { maxSearchedBytes } from './grep-file.ts';
 import { excludeFile, ignoreFileName, repositoryName } from './ignore-rules.ts';
+
+/** Runs work, some at a time for each key, in order of arrival. */
+type ConcurrencyLimit = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 
 /** More names would not save work. */
 const maxTypeNames = 32;
@@ -217,4 +219,23 @@ function typeArguments(glob: Glob | undefined): string[] {
   // A type definition contains a colon.
   if (names.length === 0 || names.length > maxTypeNames || names.some((name) => /^\*+$|[:\\[\]]/.test(name))) return [];
   return [...names.map((name) => `--type-add=wanted:${name}`), '--type=wanted'];
+}
+
+/** Creates a limit of `maxParallel` works at a time for each key. */
+export function createConcurrencyLimit(maxParallel: number): ConcurrencyLimit {
+  const busy = new Map<string, { active: number; readonly waiting: (() => void)[] }>();
+  return async (key, work) => {
+    const slots = busy.get(key) ?? { active: 0, waiting: [] };
+    busy.set(key, slots);
+    if (slots.active < maxParallel) slots.active++;
+    // A finished work passes its slot on.
+    else await new Promise<void>((accept) => slots.waiting.push(accept));
+    try {
+      return await work();
+    } finally {
+      const next = slots.waiting.shift();
+      if (next !== undefined) next();
+      else if (--slots.active === 0) busy.delete(key);
+    }
+  };
 }

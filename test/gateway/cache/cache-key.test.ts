@@ -5,7 +5,7 @@ import {
   callDigest,
   type PartitionSession,
   partitionOf,
-} from '../../../src/gateway/cache/cache-key.ts';
+} from '../../../src/gateway/cache/call-cache.ts';
 import { readMessage } from '../../../src/protocol/message.ts';
 import { counts } from '../../proof.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { findOccurrences, findSequence } from '../../../src/lib/text/find-occurrences.ts';
+import { findOccurrences, findSequence } from '../../../src/lib/text/find-text.ts';
 import { counts } from '../../proof.ts';
 
 const letters = fc.string({ unit: fc.constantFrom('a', 'b'), maxLength: 80 });

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { showCertificates } from '../../../src/sandbox/common/certificates.ts';
+import { showCertificates } from '../../../src/sandbox/common/base-environment.ts';
 import type { Confinement } from '../../../src/sandbox/common/confinement.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-certificates-')));

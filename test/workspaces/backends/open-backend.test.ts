@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { workspacesSchema } from '../../../src/config/schema/schema-workspace.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { ContainerBackends } from '../../../src/workspaces/backends/container/container-backends.ts';
-import { openBackend } from '../../../src/workspaces/backends/open-backend.ts';
+import { openBackend } from '../../../src/workspaces/workspace-files.ts';
 import type { WorkspaceConfig } from '../../../src/workspaces/workspaces.ts';
 import { refusalCode, toBytes } from './suite/suite-workspace.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createConcurrencyLimit } from '../../../src/workspaces/search/concurrency-limit.ts';
+import { createConcurrencyLimit } from '../../../src/workspaces/search/ripgrep.ts';
 
 test('S8: a limited number of searches of one folder run at a time, in order, even after failures', async () => {
   const inTurn = createConcurrencyLimit(2);

@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { readAhead } from '../../../src/workspaces/search/read-ahead.ts';
+import { readAhead } from '../../../src/workspaces/search/grep.ts';
 import { makeFolder } from './make-folder.ts';
 import { openFiles } from './open-files.ts';
 

@@ -8,8 +8,8 @@ import {
   createContainerBackends,
 } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import type { FilesSettings } from '../../../../src/workspaces/backends/container/requests.ts';
-import { createVolumeName } from '../../../../src/workspaces/backends/open-backend.ts';
 import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
+import { createVolumeName } from '../../../../src/workspaces/workspace-files.ts';
 import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts';
 
 export interface VolumeHarness {
