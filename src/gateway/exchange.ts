@@ -26,6 +26,8 @@ export interface JournalDraft {
   ignoredWorkspace: string | undefined;
   /** The server that got the request, if it was sent to the address of all servers. */
   upstream: string | undefined;
+  /** The server's own name of the tool or prompt, if the request was sent to the address of all servers. */
+  upstreamName: string | undefined;
   /** The process that answered. */
   pid: number | undefined;
   /** The exchange whose result was returned from the cache. */
@@ -44,6 +46,7 @@ export function emptyJournalDraft(): JournalDraft {
     workspaceId: undefined,
     ignoredWorkspace: undefined,
     upstream: undefined,
+    upstreamName: undefined,
     pid: undefined,
     cached: undefined,
     upstreamTiming: undefined,

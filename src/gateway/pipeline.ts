@@ -10,6 +10,7 @@ import type { Approvals } from '../upstreams/pins/approvals.ts';
 import type { CallCache } from './cache/call-cache.ts';
 import type { Exchange, SessionExchange } from './exchange.ts';
 import type { ToolListeners } from './lists/announce-lists.ts';
+import type { CreateListReply } from './routing/collect-lists.ts';
 import type { ServerCallers } from './routing/server-callers.ts';
 import type { TransportStore } from './sessions/transport-store.ts';
 import { type StageList, startPipeline } from './stage.ts';
@@ -51,6 +52,7 @@ export interface PipelineParts extends RecordOptions, RouteParts, Omit<ForwardPa
   readonly tools: ToolAccess;
   readonly listeners: ToolListeners;
   readonly serverCallers: ServerCallers;
+  readonly createListReply: CreateListReply;
   readonly approvals: Approvals;
   readonly catalog: Catalog;
   readonly callCache: CallCache;
@@ -111,7 +113,7 @@ export function requestPipeline(parts: PipelineParts): StageList<Exchange, Final
       // Before `requireApprovedTools`, which may start the server: a call that is denied does not start it.
       .use(enforceToolRules(parts.tools, parts.listeners))
       // After the rules, because it may have to start the server and ask for its tools.
-      .use(requireApprovedTools(parts.approvals, parts.catalog, resolution, serverCallers))
+      .use(requireApprovedTools(parts.approvals, parts.catalog, resolution, serverCallers, parts.createListReply))
       // After everything that can refuse a call, so that a cached result is returned only for a permitted call.
       .use(cacheResults(parts.callCache, serverCallers))
       // The end: the message goes to its server, or the aggregate answers it. The link checks once more before it sends.

@@ -1,8 +1,10 @@
+import { createPageCursors } from '../../stores/page-cursors.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
 import { createWorkspaceFiles, type WorkspaceFiles } from '../../workspaces/workspace-files.ts';
 import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
+import { type CreateListReply, createListPages } from '../routing/collect-lists.ts';
 import { createOwnServer, createOwnToolList, type OwnToolList } from '../routing/own-server.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
@@ -14,6 +16,7 @@ export interface OwnToolParts {
   readonly ownServer: InProcessServer;
   /** Tells what sessions may use, including these tools. */
   readonly access: ServerAccess;
+  readonly createListReply: CreateListReply;
 }
 
 interface OwnToolOptions extends Pick<GatewayParts, 'storage' | 'sandbox' | 'sessions'> {
@@ -38,5 +41,6 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
     explainCall: (session, tool, args) => explainCall({ resolution, tools, ownTools }, session, tool, args),
     hasOwnTools: (session) => ownTools.texts(session).length > 0,
   };
-  return { files, ownTools, ownServer: createOwnServer(sessionTools), access };
+  const createListReply = createListPages(createPageCursors(store.documents));
+  return { files, ownTools, ownServer: createOwnServer(sessionTools, createListReply), access, createListReply };
 }

@@ -45,13 +45,20 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
   const { hasOwnFolder } = parts.folders;
   const callCache = createCallCache({ cache, config, catalog, resolution, onLookup, hasOwnFolder });
   const owned = openOwnTools({ ...options, access: upstreams }, closing);
-  const { ownTools, ownServer } = owned;
+  const { ownTools, ownServer, createListReply } = owned;
   const listeners = createToolListeners();
   const transports = openTransportStore(options, ownServer);
   const serverCallers = createServerCallers(links);
   const recheckCall = createRecheckCall(resolution, () => stages.stages);
   const send = createSendToServer({ links, callers, serverCallers, recheckCall });
-  const aggregate = createAggregate({ ...upstreams, ownTools, serverCallers, send, saveTransport: transports.save });
+  const aggregate = createAggregate({
+    ...upstreams,
+    ownTools,
+    serverCallers,
+    send,
+    saveTransport: transports.save,
+    createListReply,
+  });
   const jwt = createJwtIdentity(first.auth.jwt, log);
   const identify = createIdentify({ sessions, keys: directory.keys, verifyJwt: jwt?.verify, log, ...first.auth });
   const stageParts: PipelineParts = {
@@ -68,6 +75,7 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
     aggregate,
     ownTools,
     ownServer,
+    createListReply,
     serverCallers,
     send,
     callCache,

@@ -4,7 +4,7 @@ import type { RuleOutcome } from '../../rules/decision.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
-import { splitPublicName } from '../../upstreams/catalog/list-entries.ts';
+import { isShortName, splitPublicName } from '../../upstreams/catalog/list-entries.ts';
 import { type OwnToolList, ownServer } from '../routing/own-server.ts';
 
 /** A value that a decision was based on, and its source. */
@@ -45,6 +45,12 @@ export function explainCall(
     throw new AmbitError('REQUEST_INVALID', {
       what: `"${name.slice(0, 100)}" is not the name of a tool.`,
       hint: 'Write it as server__tool. Ambit’s own tools have no prefix.',
+    });
+  }
+  if (!isOwn && isShortName(name)) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: `"${name.slice(0, 100)}" is a short name, and rules match the real name of the tool.`,
+      hint: 'Use the real name, as server__tool. The journal has it: see "ambit audit tail".',
     });
   }
   if (args !== undefined) assertJsonObject(args);

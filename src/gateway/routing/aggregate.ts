@@ -16,7 +16,7 @@ import { allServers, type PreparedExchange } from '../exchange.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import { filterTools } from '../stages/enforce-tool-rules.ts';
 import { findNamed } from '../stages/route-tool.ts';
-import { collectEntries, createListReply, createResultReply } from './collect-lists.ts';
+import { type CreateListReply, collectEntries, createResultReply } from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
@@ -35,19 +35,20 @@ interface AggregateParts {
   readonly ownTools: OwnToolList;
   readonly serverCallers: ServerCallers;
   readonly send: SendToServer;
+  readonly createListReply: CreateListReply;
 }
 
 /** Many servers as one: their lists, resources and listen streams. Calls of tools are routed before they come here. */
 export interface Aggregate extends Pick<ListenStreams, 'announceChange' | 'endSession'> {
   request(exchange: PreparedExchange): Promise<FinalReply>;
   notify(exchange: PreparedExchange): FinalReply;
-  /** Fetches the lists of each server that the session may use. */
-  fetchLists(exchange: PreparedExchange): Promise<readonly ServerListing[]>;
+  /** Fetches the lists of these servers, or of each server that the session may use. */
+  fetchLists(exchange: PreparedExchange, servers?: PreparedExchange['available']): Promise<readonly ServerListing[]>;
 }
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send } = parts;
-  const resources = createResources({ fetchLists, ask: serverCallers.ask });
+  const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send, createListReply } = parts;
+  const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
   const streams = createListenStreams();
 
   async function initialize(exchange: PreparedExchange): Promise<FinalReply> {
@@ -76,15 +77,15 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
-  function fetchLists(exchange: PreparedExchange): Promise<ServerListing[]> {
-    const { session, available } = exchange;
+  function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
+    const { session } = exchange;
     const capabilities = readCapabilities(exchange);
     const scopeKey = sessionScopeKey(session);
     const fetchFrom = (server: ServerDefinition) => {
       const owner = resolution.listOwnerFor(session, server);
       return catalog.list(server, { capabilities, owner, scopeKey, ask: serverCallers.ask(exchange, server) });
     };
-    return Promise.all(available.map(fetchFrom));
+    return Promise.all(servers.map(fetchFrom));
   }
 
   /** Leaves out the tools that no call of this session could use. */
@@ -125,7 +126,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const member = findMember(shape, isPrompt ? 'name' : 'uri');
     const name = readStringValue(message.bytes, member) ?? '';
     const found = isPrompt
-      ? await findNamed(exchange, name, 'prompts', () => fetchLists(exchange))
+      ? await findNamed(exchange, name, 'prompts', fetchLists)
       : await resources.find(exchange, name);
     if (found === undefined || member === undefined)
       throw new ProtocolError(-32602, 200, 'No prompt or resource with that name');

@@ -3,6 +3,8 @@ import type { FinalReply } from '../../protocol/channel.ts';
 import { composeResult } from '../../protocol/compose-message.ts';
 import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import type { Message } from '../../protocol/message.ts';
+import { ProtocolError } from '../../protocol/protocol-error.ts';
+import type { PageCursors } from '../../stores/page-cursors.ts';
 import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
 import {
   readTemplate,
@@ -26,6 +28,7 @@ import {
 } from './resource-addresses.ts';
 
 const pageSize = 500;
+const cursorName = 'cursor';
 const ttlMs = 60_000;
 
 interface UnavailableServer {
@@ -125,20 +128,51 @@ async function fetchResources(server: ServerDefinition, ask: AskServer): Promise
   return { server, entries, claims: collectClaims(entries.map(({ origin }) => origin)) };
 }
 
-/** Creates one page of a list, with the servers that are missing and why. */
-export function createListReply(
-  exchange: Pick<PreparedExchange, 'message' | 'era'>,
+/** Creates a page of a list that Ambit made. */
+export type CreateListReply = (
+  exchange: ListRequest,
   member: string,
-  { texts, unavailable }: CollectedList,
+  list: CollectedList,
+) => FinalReply | Promise<FinalReply>;
+
+type ListRequest = Pick<PreparedExchange, 'message' | 'era' | 'server'> & {
+  readonly session: Pick<PreparedExchange['session'], 'id'> | undefined;
+};
+
+/** Creates the function for one page of a list. Only a list of several pages needs the cursors. */
+export function createListPages(cursors: PageCursors): CreateListReply {
+  async function createPage(exchange: ListRequest, member: string, list: CollectedList): Promise<FinalReply> {
+    const { message, server, session } = exchange;
+    const given = findMember(message.params?.shape, cursorName);
+    const cursor = readStringValue(message.bytes, given);
+    const bindings = ['list', message.method, server, session?.id ?? ''];
+    const position = cursor === undefined ? undefined : await cursors.open(cursor, bindings);
+    if (given !== undefined && position === undefined) {
+      throw new ProtocolError(-32602, 200, 'Invalid cursor: pass nextCursor of the previous page unchanged');
+    }
+    const from = Number(position ?? 0);
+    const isLast = from + pageSize >= list.texts.length;
+    const next = isLast ? undefined : await cursors.seal(String(from + pageSize), bindings);
+    return composePage(exchange, member, { ...list, texts: list.texts.slice(from, from + pageSize) }, next);
+  }
+
+  return (exchange, member, list) => {
+    const isWhole =
+      list.texts.length <= pageSize && findMember(exchange.message.params?.shape, cursorName) === undefined;
+    return isWhole ? composePage(exchange, member, list) : createPage(exchange, member, list);
+  };
+}
+
+/** Composes a page, with the servers that are missing and why. */
+function composePage(
+  { message, era }: ListRequest,
+  member: string,
+  { texts: page, unavailable }: CollectedList,
+  next?: string,
 ): FinalReply {
-  const { message } = exchange;
-  const cursor = readStringValue(message.bytes, findMember(message.params?.shape, 'cursor'));
-  const from = cursor === undefined ? 0 : Number(Buffer.from(cursor, 'base64url').toString()) || 0;
-  const page = texts.slice(from, from + pageSize);
-  const next = from + pageSize < texts.length ? Buffer.from(String(from + pageSize)).toString('base64url') : undefined;
   const parts = [`${JSON.stringify(member)}:[${page.join(',')}]`];
   if (next !== undefined) parts.push(`"nextCursor":${JSON.stringify(next)}`);
-  if (exchange.era === 'modern') parts.push(`"resultType":"complete","ttlMs":${ttlMs},"cacheScope":"private"`);
+  if (era === 'modern') parts.push(`"resultType":"complete","ttlMs":${ttlMs},"cacheScope":"private"`);
   if (unavailable.length > 0) parts.push(`"_meta":${JSON.stringify({ 'ambit/unavailable': unavailable })}`);
   return createResultReply(message, `{${parts.join(',')}}`);
 }

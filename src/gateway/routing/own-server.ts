@@ -13,7 +13,7 @@ import type { InProcessServer } from '../../upstreams/definition.ts';
 import type { Link, UpstreamCall } from '../../upstreams/links/link.ts';
 import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
 import { asksForToolChanges } from '../lists/announce-lists.ts';
-import { createListReply, createResultReply } from './collect-lists.ts';
+import { type CreateListReply, createResultReply } from './collect-lists.ts';
 import { nullLink } from './composite-link.ts';
 import { createListenStreams, type ListenStream } from './listen-streams.ts';
 
@@ -58,13 +58,14 @@ export const discoverAll = () => createDiscoverResult(aggregateDescription);
 export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
 
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
-export function createOwnServer(tools: Toolset): InProcessServer {
-  const links = { modern: createOwnLink(tools, 'modern'), handshake: createOwnLink(tools, 'handshake') };
+export function createOwnServer(tools: Toolset, createListReply: CreateListReply): InProcessServer {
+  const createLink = (era: Era) => createOwnLink(tools, era, createListReply);
+  const links = { modern: createLink('modern'), handshake: createLink('handshake') };
   return { kind: 'in-process', name: ownServer, source: 'operator', links };
 }
 
 /** A link to Ambit's own tools, for clients of one era. All sessions share it. */
-function createOwnLink(tools: Toolset, era: Era): Link {
+function createOwnLink(tools: Toolset, era: Era, createListReply: CreateListReply): Link {
   const streams = createListenStreams();
   const listed = tools.list().map((definition) => JSON.stringify(definition));
 
@@ -102,7 +103,10 @@ function createOwnLink(tools: Toolset, era: Era): Link {
       const { method } = message;
       if (method === 'tools/call') return callTool(call);
       if (method === 'tools/list')
-        return createListReply({ message, era }, 'tools', { texts: listed, unavailable: [] });
+        return createListReply({ message, era, server: ownServer, session: call.acting?.session }, 'tools', {
+          texts: listed,
+          unavailable: [],
+        });
       if (era === 'modern' && method === 'server/discover')
         return createResultReply(message, createDiscoverResult(ownDescription));
       if (era === 'modern' && method === 'subscriptions/listen') return openListenStream(call);

@@ -5,7 +5,7 @@ import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { RouteTarget } from '../stages/route-tool.ts';
-import { collectResources, collectTemplates, createListReply, type ResourceList } from './collect-lists.ts';
+import { type CreateListReply, collectResources, collectTemplates, type ResourceList } from './collect-lists.ts';
 import {
   ambiguousUriError,
   type FoundUris,
@@ -28,6 +28,7 @@ interface Resources {
 interface ResourcesParts {
   fetchLists(exchange: PreparedExchange): Promise<ServerListing[]>;
   ask(exchange: PreparedExchange, server: ServerDefinition): AskServer;
+  readonly createListReply: CreateListReply;
 }
 
 /** The last routes that a session was given, and when. */
@@ -39,7 +40,7 @@ interface KnownRoutes {
 /** The time for which a list of resources is not fetched again. */
 const routesTtlMs = 10_000;
 
-export function createResources({ fetchLists, ask }: ResourcesParts): Resources {
+export function createResources({ fetchLists, ask, createListReply }: ResourcesParts): Resources {
   /** The last routes of each session record. A restricted session has another record. */
   const knownRoutes = new WeakMap<Session, KnownRoutes>();
 

@@ -35,6 +35,7 @@ export const forwardRefuses: readonly StageRefusal[] = [
   'OVERLOADED',
   'WORKSPACE_REQUIRED',
   -32601,
+  -32602,
 ];
 
 /** Ends the request pipeline: the message goes to its server, and the answer of the server comes back. */

@@ -12,6 +12,7 @@ import { findMember, readRawValue, readStringValue } from '../../protocol/json/s
 import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { StaleSessionError } from '../../sessions/grants.ts';
+import { joinNames } from '../../upstreams/catalog/list-entries.ts';
 import type { Exchange } from '../exchange.ts';
 import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
@@ -81,7 +82,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
           keyId: entry.keyId,
           entrance: exchange.entrance,
           era: exchange.era,
-          server: exchange.server,
+          server: entry.upstream ?? exchange.server,
           method,
           name,
           outcome,
@@ -139,6 +140,7 @@ function endSpans(tracer: Tracer, exchange: Exchange, { method, name, outcome, r
     from,
     until: from + took,
     upstream: entry.upstreamTiming,
+    upstreamName: entry.upstreamName,
   });
 }
 
@@ -157,8 +159,10 @@ function warnUnexpected(log: Log, exchange: Exchange, error: unknown): void {
   log.warn('unexpected failure', { ...logNames(exchange), error: String((error as Error)?.stack ?? error) });
 }
 
-function readSubject(exchange: Exchange): string | undefined {
-  const { message } = exchange;
+/** Reads what a request is about. A tool or prompt at the address of all servers has the form of rules. */
+function readSubject({ message, entry }: Exchange): string | undefined {
+  if (entry.upstream !== undefined && entry.upstreamName !== undefined)
+    return joinNames(entry.upstream, entry.upstreamName);
   const params = message.params?.shape;
   return readStringValue(message.bytes, findMember(params, 'name') ?? findMember(params, 'uri'));
 }

@@ -9,7 +9,7 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
 import type { PreparedExchange } from '../exchange.ts';
-import { createListReply } from '../routing/collect-lists.ts';
+import type { CreateListReply } from '../routing/collect-lists.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage } from '../stage.ts';
 
@@ -19,6 +19,7 @@ export function requireApprovedTools(
   catalog: Catalog,
   resolution: ServerResolution,
   serverCallers: ServerCallers,
+  createListReply: CreateListReply,
 ): AroundStage<PreparedExchange, unknown, FinalReply> {
   async function fetchOffer(
     exchange: PreparedExchange,
@@ -38,7 +39,7 @@ export function requireApprovedTools(
 
   return {
     name: 'requireApprovedTools',
-    refuses: ['SERVER_NOT_APPROVED', 'UPSTREAM_FAILED', 'UPSTREAM_TIMEOUT'],
+    refuses: ['SERVER_NOT_APPROVED', 'UPSTREAM_FAILED', 'UPSTREAM_TIMEOUT', -32602],
     isNeeded: ({ upstream }) => upstream !== undefined && upstream.source !== 'operator',
     recheck: ({ server }) => assertApproved(approvals, server),
     async around(exchange, next) {

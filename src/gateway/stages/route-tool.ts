@@ -4,7 +4,7 @@ import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
-import { splitPublicName, toCatalogEntries } from '../../upstreams/catalog/list-entries.ts';
+import { isShortName, readEntryName, splitPublicName, toPublicName } from '../../upstreams/catalog/list-entries.ts';
 import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
@@ -16,8 +16,6 @@ export interface RouteTarget {
   /** The name or URI on the server's side. */
   readonly name: string;
 }
-
-const maxNameLength = 64;
 
 export interface RouteParts {
   readonly ownServer: InProcessServer;
@@ -45,6 +43,7 @@ export function routeTool(parts: RouteParts): BeforeStage<PreparedExchange, Rout
       throw unknownNameError(message.method, name);
     }
     entry.upstream = found.server.name;
+    entry.upstreamName = found.name;
     const renamed = [...edits, replaceValue(member, JSON.stringify(found.name))];
     return { upstream: found.server, outgoing: readMessage(applyEdits(message.bytes, renamed)), edits: [] };
   }
@@ -64,7 +63,7 @@ export function routeTool(parts: RouteParts): BeforeStage<PreparedExchange, Rout
         return { upstream: ownServer, outgoing, edits };
       }
       const what = method === 'tools/call' ? 'tools' : 'prompts';
-      const found = findNamed(exchange, name, what, () => aggregate.fetchLists(exchange));
+      const found = findNamed(exchange, name, what, aggregate.fetchLists);
       return found instanceof Promise
         ? found.then((late) => routeToServer(exchange, name, late))
         : routeToServer(exchange, name, found);
@@ -79,25 +78,33 @@ function unknownNameError(method: string, name: string): AmbitError {
   });
 }
 
-/** Finds the server that a public tool or prompt name belongs to. Only a name that was shortened needs the lists. */
+/**
+ * Finds the server that a public tool or prompt name belongs to. The name of the server is always its beginning. Only a
+ * short name needs the list of that server.
+ */
 export function findNamed(
   exchange: PreparedExchange,
   name: string,
   what: 'tools' | 'prompts',
-  fetchLists: () => Promise<readonly ServerListing[]>,
+  fetchLists: Aggregate['fetchLists'],
 ): RouteTarget | undefined | Promise<RouteTarget | undefined> {
-  if (name.length !== maxNameLength) return findPrefixed(exchange, name);
-  return fetchLists().then((lists) => {
-    for (const { server, offer } of lists) {
-      const entry = toCatalogEntries(server.name, offer?.[what] ?? []).find((each) => each.publicName === name);
-      if (entry !== undefined) return { server, name: entry.name };
-    }
-    return findPrefixed(exchange, name);
+  const parts = splitPublicName(name);
+  const server = exchange.available.find((each) => each.name === parts?.server);
+  if (server === undefined || parts === undefined) return undefined;
+  const asReal = { server, name: parts.name };
+  if (!isShortName(name)) return asReal;
+  return fetchLists(exchange, [server]).then(([listed]) => {
+    const real = listed === undefined ? undefined : findRealName(listed, what, name);
+    return real === undefined ? asReal : { server, name: real };
   });
 }
 
-function findPrefixed(exchange: PreparedExchange, name: string): RouteTarget | undefined {
-  const parts = splitPublicName(name);
-  const server = exchange.available.find((each) => each.name === parts?.server);
-  return server === undefined || parts === undefined ? undefined : { server, name: parts.name };
+/** Finds the real name behind a short one. A withheld tool is found too, so that its refusal can say why. */
+function findRealName({ server, offer, withheld }: ServerListing, what: 'tools' | 'prompts', name: string) {
+  const isMeant = (real: string | undefined) => real !== undefined && toPublicName(server.name, real) === name;
+  for (const text of offer?.[what] ?? []) {
+    const real = readEntryName(text);
+    if (isMeant(real)) return real;
+  }
+  return what === 'tools' ? withheld.find(isMeant) : undefined;
 }

@@ -23,6 +23,8 @@ interface TracedExchange {
   readonly until: number;
   /** Undefined if no upstream was asked. */
   readonly upstream: { readonly server: string; readonly from: number; readonly until: number } | undefined;
+  /** The upstream's own name of the tool or prompt, if the client used another one. */
+  readonly upstreamName: string | undefined;
 }
 
 /** Decides which exchanges become spans, and creates them. */
@@ -53,7 +55,7 @@ export function createTracer(add: (span: Span) => void, sampleRatio: number): Tr
       const name = formatSpanName(attributes);
       add({ traceId, spanId, parentId, name, kind: 'server', ...times, failed, attributes });
       if (upstream === undefined || upstreamSpanId === undefined) return;
-      const asked = createUpstreamAttributes(attributes, upstream.server);
+      const asked = createUpstreamAttributes(attributes, upstream.server, exchange.upstreamName);
       add({
         traceId,
         spanId: upstreamSpanId,
@@ -103,12 +105,17 @@ function createAttributes(exchange: TracedExchange): SpanAttributes {
 }
 
 /** Creates the attributes of the request to one server; how the answer reached the client is left out. */
-function createUpstreamAttributes(attributes: SpanAttributes, server: string): SpanAttributes {
+function createUpstreamAttributes(
+  attributes: SpanAttributes,
+  server: string,
+  ownName: string | undefined,
+): SpanAttributes {
   const { 'network.transport': _ours, 'jsonrpc.request.id': _theirs, 'ambit.rule': _rule, ...same } = attributes;
-  const name = attributes[toolName];
-  const prefix = `${server}__`;
-  const own = typeof name === 'string' && name.startsWith(prefix) ? name.slice(prefix.length) : name;
-  return { ...same, [toolName]: own, 'ambit.server': server };
+  const asked: SpanAttributes = { ...same, 'ambit.server': server };
+  for (const key of [toolName, promptName]) {
+    if (asked[key] !== undefined && ownName !== undefined) asked[key] = scrubAttribute(ownName);
+  }
+  return asked;
 }
 
 function formatSpanName(attributes: SpanAttributes): string {

@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { invalidCursorError, type PageCursors } from '../../stores/page-cursors.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { applyTokenPermissions } from '../narrowed-sessions.ts';
@@ -48,13 +49,14 @@ export interface SessionToolsParts {
   readonly store: Pick<SessionStore, 'usage'>;
   /** Absent where there are no policies. */
   readonly contextOf?: ReadPolicyContext | undefined;
+  readonly cursors: PageCursors;
 }
 
 /** The tools by which an agent looks after its sessions. */
-export function sessionTools({ reach, sessions, store, contextOf }: SessionToolsParts): readonly Tool[] {
+export function sessionTools({ reach, sessions, store, contextOf, cursors }: SessionToolsParts): readonly Tool[] {
   return [
     sessionInfo(reach, store),
-    sessionList(reach),
+    sessionList(reach, cursors),
     sessionEnd(reach, sessions),
     ...(contextOf === undefined ? [] : [sessionContext(reach, contextOf)]),
   ];
@@ -83,7 +85,7 @@ function sessionInfo(reach: SessionReach, store: Pick<SessionStore, 'usage'>): T
   });
 }
 
-function sessionList(reach: SessionReach): Tool {
+function sessionList(reach: SessionReach, cursors: PageCursors): Tool {
   return defineTool({
     name: 'session_list',
     title: 'List sessions',
@@ -93,7 +95,7 @@ function sessionList(reach: SessionReach): Tool {
     input: z.strictObject({
       session: sessionArgument,
       workspace: z.string().min(1).max(128).optional().describe('Only sessions in this workspace.'),
-      cursor: z.string().min(1).max(256).optional().describe('Value of "next" from the previous page.'),
+      cursor: z.string().min(1).max(2048).optional().describe('Value of "next" from the previous page.'),
       limit: limitArgument.describe(`Maximum number of sessions. Default: ${defaultLimit}.`),
     }),
     output: z.strictObject({
@@ -102,8 +104,12 @@ function sessionList(reach: SessionReach): Tool {
     }),
     async run({ session, workspace, cursor, limit = defaultLimit }, caller) {
       if (session !== undefined) await reach.find(session, caller);
-      const page = await reach.list(caller, { workspaceId: workspace, after: cursor, limit });
-      return { sessions: page.sessions.map((record) => describeSession(record, caller.session)), next: page.next };
+      const bindings = ['session_list', caller.session.id, workspace ?? ''];
+      const after = cursor === undefined ? undefined : await cursors.open(cursor, bindings);
+      if (cursor !== undefined && after === undefined) throw invalidCursorError();
+      const page = await reach.list(caller, { workspaceId: workspace, after, limit });
+      const next = page.next === null ? null : await cursors.seal(page.next, bindings);
+      return { sessions: page.sessions.map((record) => describeSession(record, caller.session)), next };
     },
   });
 }

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
+import { invalidCursorError, type PageCursors } from '../../stores/page-cursors.ts';
 import type { JsonValue } from '../../stores/record.ts';
 import type { SessionStateStore, StateKey } from '../../stores/state.ts';
 import type { Gone, StateLimits } from '../../stores/store.ts';
@@ -20,7 +21,7 @@ const expiresAt = z.string().nullable().describe('ISO 8601; null if the entry is
 const maxKeys = 1000;
 
 /** The tools by which the calls of a session keep state for later calls. */
-export function stateTools(reach: SessionReach, state: SessionStateStore): readonly Tool[] {
+export function stateTools(reach: SessionReach, state: SessionStateStore, cursors: PageCursors): readonly Tool[] {
   return [
     defineTool({
       name: 'session_state_get',
@@ -79,7 +80,7 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
       input: z.strictObject({
         session: sessionArgument,
         prefix: z.string().max(256).optional().describe('Only keys that start with this prefix.'),
-        cursor: z.string().min(1).max(256).optional().describe('Value of "next" from the previous page.'),
+        cursor: z.string().min(1).max(2048).optional().describe('Value of "next" from the previous page.'),
         limit: z.number().int().min(1).max(maxKeys).optional().describe('Maximum number of keys. Default: 100.'),
       }),
       output: z.strictObject({
@@ -88,11 +89,15 @@ export function stateTools(reach: SessionReach, state: SessionStateStore): reado
       }),
       async run({ session, prefix, cursor, limit }, caller) {
         const { id } = await reach.find(session, caller);
-        const { keys, next } = await state.list(id, {
+        const bindings = ['session_state_list', caller.session.id, id, prefix ?? ''];
+        const after = cursor === undefined ? undefined : await cursors.open(cursor, bindings);
+        if (cursor !== undefined && after === undefined) throw invalidCursorError();
+        const { keys, next: following } = await state.list(id, {
           ...(prefix === undefined ? {} : { prefix }),
-          ...(cursor === undefined ? {} : { after: cursor }),
+          ...(after === undefined ? {} : { after }),
           ...(limit === undefined ? {} : { limit }),
         });
+        const next = following === null ? null : await cursors.seal(following, bindings);
         return { keys: keys.map((each) => ({ key: each.key, bytes: each.bytes, ...versionOf(each) })), next };
       },
     }),

@@ -4,8 +4,14 @@ import { findMember, readStringValue, scanEntry } from '../../protocol/json/scan
 
 const separator = '__';
 
-/** The longest tool name that hosts accept. */
+/** The names that all hosts and model APIs accept. */
+const acceptedName = /^[A-Za-z0-9_-]{1,64}$/;
 const maxNameLength = 64;
+const rejectedCharacter = /[^A-Za-z0-9_-]/gu;
+
+/** The end of a short name: a hash of the real name, and a checksum of the text before it. */
+const shortEnd = /_[0-9a-f]{12}$/;
+const [endLength, checksumLength] = [13, 4];
 
 interface CatalogEntry {
   readonly server: string;
@@ -16,17 +22,28 @@ interface CatalogEntry {
   readonly text: string;
 }
 
-/** Renames the entries of a server to their public names. Entries without a name are left out. */
+/**
+ * Renames the entries of a server to their public names. Entries without a name are left out, and so is a name that
+ * occurs again: hosts refuse a list with two equal names.
+ */
 export function toCatalogEntries(server: string, texts: readonly string[]): CatalogEntry[] {
+  const seen = new Set<string>();
   return texts.flatMap((text) => {
     const bytes = Buffer.from(text);
     const member = findMember(scanEntry(bytes), 'name');
     const name = readStringValue(bytes, member);
     if (member === undefined || name === undefined || name === '') return [];
     const publicName = toPublicName(server, name);
+    if (seen.has(publicName)) return [];
+    seen.add(publicName);
     const edited = applyEdits(bytes, [replaceValue(member, JSON.stringify(publicName))]).toString('utf8');
     return [{ server, name, publicName, text: edited }];
   });
+}
+
+export function readEntryName(text: string): string | undefined {
+  const bytes = Buffer.from(text);
+  return readStringValue(bytes, findMember(scanEntry(bytes), 'name'));
 }
 
 export function readUri(text: string): string | undefined {
@@ -54,12 +71,37 @@ function replaceMember(text: string, key: string, value: string): string {
   return applyEdits(bytes, [replaceValue(member, JSON.stringify(value))]).toString('utf8');
 }
 
-/** The public name of a server's tool or prompt: `server__tool`, or a stable short form. */
+/**
+ * The public name of a server's tool or prompt: `server__tool` if hosts accept it, otherwise a short name. It depends on
+ * these two names only. The server name always fits, so no server can get a name of another one.
+ */
 export function toPublicName(server: string, name: string): string {
-  const full = `${server}${separator}${name}`;
-  if (full.length <= maxNameLength) return full;
-  const hash = createHash('sha256').update(full).digest('hex').slice(0, 8);
-  return `${full.slice(0, maxNameLength - 9)}_${hash}`;
+  const full = joinNames(server, name);
+  // A real name that looks like a short name is shortened too, so that it cannot be equal to one.
+  return acceptedName.test(full) && !isShortName(full) ? full : shortenName(full);
+}
+
+/** Joins the names as patterns in rules and the journal write them. */
+export function joinNames(server: string, name: string): string {
+  return `${server}${separator}${name}`;
+}
+
+function shortenName(full: string): string {
+  const readable = full.replace(rejectedCharacter, '_').slice(0, maxNameLength - endLength);
+  // As JSON, half a surrogate pair differs from every other character.
+  const hash = hashHex(JSON.stringify(full)).slice(0, endLength - 1 - checksumLength);
+  const start = `${readable}_${hash}`;
+  return `${start}${hashHex(start).slice(0, checksumLength)}`;
+}
+
+/** Tells whether a name has the form of a short name. Its real name is only in the list of its server. */
+export function isShortName(name: string): boolean {
+  if (!shortEnd.test(name)) return false;
+  return hashHex(name.slice(0, -checksumLength)).startsWith(name.slice(-checksumLength));
+}
+
+function hashHex(text: string): string {
+  return createHash('sha256').update(text).digest('hex');
 }
 
 /** Splits a public name at its first "__", which no server name contains. Undefined when there is none. */

@@ -4,6 +4,7 @@ import { type ReadPolicyContext, sessionTools } from '../../sessions/tools/sessi
 import { stateTools } from '../../sessions/tools/state-tools.ts';
 import type { Tool } from '../../sessions/tools/tool.ts';
 import { createToolset, type Toolset } from '../../sessions/tools/toolset.ts';
+import { createPageCursors, type PageCursors } from '../../stores/page-cursors.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { createFileAccess, type FileAccess, type FileAccessParts } from './file-access.ts';
 import { sessionEditFile } from './session-edit-file.ts';
@@ -26,11 +27,12 @@ export interface SessionToolsOptions {
 /** Creates the tools by which an agent looks after its sessions, their state and their files. */
 export function createOwnTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
   const reach = createSessionReach(store);
+  const cursors = createPageCursors(store.documents);
   const access = files === undefined ? undefined : createFileAccess(reach, files);
   return createToolset([
-    ...sessionTools({ reach, sessions, store, contextOf }),
-    ...stateTools(reach, store.state),
-    ...(access === undefined ? [] : [...fileTools(access), ...searchTools(access)]),
+    ...sessionTools({ reach, sessions, store, contextOf, cursors }),
+    ...stateTools(reach, store.state, cursors),
+    ...(access === undefined ? [] : [...fileTools(access), ...searchTools(access, cursors)]),
   ]);
 }
 
@@ -46,6 +48,6 @@ export function fileTools(access: FileAccess): readonly Tool[] {
 }
 
 /** The tools that list folders and search files of a session's workspace. */
-export function searchTools(access: FileAccess): readonly Tool[] {
-  return [sessionListDir(access), sessionFileSearch(access), sessionGrepSearch(access)];
+export function searchTools(access: FileAccess, cursors: PageCursors): readonly Tool[] {
+  return [sessionListDir(access, cursors), sessionFileSearch(access), sessionGrepSearch(access)];
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod';
-import { AmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { defineTool, sessionArgument, type Tool, withBlocks } from '../../sessions/tools/tool.ts';
+import { invalidCursorError, type PageCursors } from '../../stores/page-cursors.ts';
 import { relativeTo } from '../search/ignore-rules.ts';
 import { createSearchBudget } from '../search/search-budget.ts';
 import { type WalkedEntry, walkFiles } from '../search/walk-files.ts';
@@ -12,7 +12,7 @@ const kindMarks = { file: '', folder: '/', link: ' (link)', special: ' (device, 
 const pageEntries = 500;
 const defaultDepth = 2;
 
-export function sessionListDir(access: FileAccess): Tool {
+export function sessionListDir(access: FileAccess, cursors: PageCursors): Tool {
   return defineTool({
     name: 'session_list_dir',
     title: 'List a folder',
@@ -34,9 +34,11 @@ export function sessionListDir(access: FileAccess): Tool {
     }),
     async run(args, caller) {
       const { path = '.', depth = defaultDepth, includeIgnored = false } = args;
-      const after = args.cursor === undefined ? undefined : decodeCursor(args.cursor);
       return access.withFiles(args.session, caller, 'session_list_dir', async (files) => {
         const { path: start } = await files.stat(path);
+        const bindings = ['session_list_dir', caller.session.id, start];
+        const after = args.cursor === undefined ? undefined : await cursors.open(args.cursor, bindings);
+        if (args.cursor !== undefined && after === undefined) throw invalidCursorError();
         const budget = createSearchBudget();
         const options = { budget, depth, includeIgnored, facts: true, ...(after === undefined ? {} : { after }) };
         const found: WalkedEntry[] = [];
@@ -45,8 +47,11 @@ export function sessionListDir(access: FileAccess): Tool {
           if (found.length > pageEntries) break;
         }
         const entries = found.slice(0, pageEntries);
+        // The position is the last path of a page, so that the next page goes on after it although entries come and go.
         const next =
-          found.length > pageEntries ? encodeCursor(relativeTo(start, (entries.at(-1) as WalkedEntry).path)) : null;
+          found.length > pageEntries
+            ? await cursors.seal(relativeTo(start, (entries.at(-1) as WalkedEntry).path), bindings)
+            : null;
         const stopped = budget.stopped ?? null;
         const notes = [
           ...(next === null ? [] : ['[There is more: pass "next" as the cursor, or list a subfolder.]']),
@@ -59,20 +64,6 @@ export function sessionListDir(access: FileAccess): Tool {
         );
       });
     },
-  });
-}
-
-/** The cursor is the last path of a page, so that the next page goes on after it although entries come and go. */
-function encodeCursor(path: string): string {
-  return Buffer.from(path).toString('base64url');
-}
-
-function decodeCursor(cursor: string): string {
-  const path = Buffer.from(cursor, 'base64url').toString();
-  if (path !== '' && encodeCursor(path) === cursor) return path;
-  throw new AmbitError('REQUEST_INVALID', {
-    what: 'The cursor is not valid.',
-    hint: 'Pass "next" of the previous page unchanged, or leave it out for the first page.',
   });
 }
 

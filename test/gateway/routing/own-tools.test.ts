@@ -56,7 +56,7 @@ describe.each(eras)('in the %s era', (era) => {
     await expect.poll(() => recorded().length).toBe(2);
     expect(recorded()).toMatchObject([
       { server: 'ambit', outcome: 'ok', sessionId: id },
-      { server: '*', outcome: 'ok', sessionId: id },
+      { server: 'ambit', outcome: 'ok', sessionId: id },
     ]);
   });
 

@@ -104,7 +104,7 @@ describe.each(eras)('in the %s era', (era) => {
         (each) => each['sessionId'] === record.id && each['rule'] === 'test.forbidden',
       );
     await expect.poll(line).toBeDefined();
-    expect(line()).toMatchObject({ name: each.tool, server: each.at, outcome: 'PERMISSION_DENIED' });
+    expect(line()).toMatchObject({ name: each.tool, server: each.server, outcome: 'PERMISSION_DENIED' });
     await client.close();
   });
 });

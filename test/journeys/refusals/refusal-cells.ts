@@ -16,7 +16,7 @@ export interface Cell {
   readonly target: Target;
   readonly era: Era;
   readonly path: string;
-  /** The server that the journal names: `*` at the address of all servers. */
+  /** The server that the journal names: `*` at the address of all servers, until the server is found. */
   readonly server: string;
   /** The name of the tool as it is called at this address. */
   readonly name: string;
@@ -35,17 +35,26 @@ const bothEras: readonly Era[] = ['handshake', 'modern'];
 const ownServer = 'ambit';
 const wrongToken = 'nobody';
 
-function addressesOf({ server, tool }: Target): Pick<Cell, 'path' | 'server' | 'name'>[] {
+/** The refusals before the server of the tool is found. */
+const earlyCodes: readonly unknown[] = [
+  ...['UNAUTHENTICATED', 'SESSION_EXPIRED', 'SESSION_ENDED', 'QUOTA_EXCEEDED', 'SERVER_NOT_AVAILABLE'],
+  ...[-32600, -32602, -32000, -32001],
+];
+
+function addressesOf({ server, tool }: Target, { code }: Kind): Pick<Cell, 'path' | 'server' | 'name'>[] {
   const one = server ?? ownServer;
+  const found = earlyCodes.includes(code) ? '*' : one;
   return [
-    { path: '/mcp', server: '*', name: server === undefined ? tool : `${server}__${tool}` },
+    { path: '/mcp', server: found, name: server === undefined ? tool : `${server}__${tool}` },
     { path: `/mcp/${one}`, server: one, name: tool },
   ];
 }
 
 export const cells: readonly Cell[] = kinds.flatMap((kind) =>
   kind.targets.flatMap((target) =>
-    addressesOf(target).flatMap((address) => (kind.eras ?? bothEras).map((era) => ({ kind, target, era, ...address }))),
+    addressesOf(target, kind).flatMap((address) =>
+      (kind.eras ?? bothEras).map((era) => ({ kind, target, era, ...address })),
+    ),
   ),
 );
 

@@ -101,13 +101,16 @@ test.each(['5', 'null', '"t"', '[{"name":"t"}]', dense])(
 );
 
 const server = fc.stringMatching(/^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/);
-const tool = fc.stringMatching(/^[A-Za-z0-9_.-]{1,128}$/);
+const tool = fc.oneof(
+  fc.stringMatching(/^[A-Za-z0-9_.-]{1,128}$/),
+  fc.string({ minLength: 1, maxLength: 128, unit: 'binary' }),
+);
 
-test('no public name is longer than hosts allow, and each is always the same', () => {
+test('hosts accept every public name, and each is always the same', () => {
   fc.assert(
     fc.property(server, tool, (where, name) => {
       const shown = toPublicName(where, name);
-      expect(shown.length).toBeLessThanOrEqual(64);
+      expect(shown).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
       expect(shown.startsWith(`${where}__`)).toBe(true);
       expect(toPublicName(where, name)).toBe(shown);
     }),
@@ -117,7 +120,7 @@ test('no public name is longer than hosts allow, and each is always the same', (
 test('a name that fits can be read back, whatever underscores it has', () => {
   fc.assert(
     fc.property(server, tool, (where, name) => {
-      fc.pre(where.length + name.length + 2 <= 64);
+      fc.pre(where.length + name.length + 2 <= 64 && /^[\w-]+$/.test(name));
       expect(splitPublicName(toPublicName(where, name))).toEqual({ server: where, name });
     }),
   );
@@ -130,7 +133,19 @@ test('64 characters are not shortened, 65 are, and long names that begin alike s
   const long = ['1', '2'].map((end) => toPublicName('a', `${'x'.repeat(80)}${end}`));
   expect(long.map((name) => name.length)).toEqual([64, 64]);
   expect(new Set(long).size).toBe(2);
-  expect(toPublicName('a', 'x'.repeat(62))).toMatch(/^a__x{52}_[0-9a-f]{8}$/);
+  expect(toPublicName('a', 'x'.repeat(62))).toMatch(/^a__x{48}_[0-9a-f]{12}$/);
+});
+
+test('no real name is equal to a short name, and different real names have different short names', () => {
+  const taken = toPublicName('a', 'x.y');
+  expect(taken).toMatch(/^a__x_y_[0-9a-f]{12}$/);
+  const again = toPublicName('a', taken.slice('a__'.length));
+  expect(again).not.toBe(taken);
+  expect(toPublicName('b', taken)).toBe(`b__${taken}`);
+  const alike = ['x.y', 'x/y', 'x y', 'x:y', 'x\ud800y', 'x\ud801y', 'x\u{1f600}y', 'x_y', 'x\ny'];
+  expect(new Set([...alike, 'x__y'].map((name) => toPublicName('a', name))).size).toBe(alike.length + 1);
+  // An end of twelve digits alone does not make a short name.
+  expect(toPublicName('a', 'commit_0123456789ab')).toBe('a__commit_0123456789ab');
 });
 
 test('a name without separator is no public name', () => {
@@ -144,6 +159,7 @@ test('an entry keeps everything but its name; one without a name is left out', (
     '{"title":"nameless"}',
     '{"name":""}',
     '{"name":7}',
+    '{"name":"t","description":"the same name again"}',
   ];
   expect(toCatalogEntries('a', texts)).toEqual([
     { server: 'a', name: 't', publicName: 'a__t', text: '{"name":"a__t","n":9007199254740993,"x":"\\u00e9"}' },

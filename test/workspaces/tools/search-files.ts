@@ -1,5 +1,7 @@
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
+import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import { createPageCursors } from '../../../src/stores/page-cursors.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { searchTools } from '../../../src/workspaces/tools/create-own-tools.ts';
 
@@ -11,9 +13,10 @@ export interface SearchTools {
 
 /** The tools on given files; who calls is decided elsewhere. */
 export function createSearchTools(files: SessionFiles): SearchTools {
-  const tools = createToolset(searchTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }));
+  const cursors = createPageCursors(openMemoryStore().documents);
+  const tools = createToolset(searchTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }, cursors));
   const call = (name: string, args = {}) =>
-    tools.call(`session_${name}`, { session: 'current', ...args }, undefined as unknown as ToolCaller);
+    tools.call(`session_${name}`, { session: 'current', ...args }, { session: { id: 'one' } } as ToolCaller);
   return {
     call,
     async data<T>(name: string, args?: Record<string, unknown>) {
