@@ -62,9 +62,7 @@ const call = z
       .string()
       .optional()
       .describe('Correlation id of the call. Streams and batches have none, and no duration and sizes.'),
-    server: z
-      .string()
-      .describe('Name of the server; "*" if the call was for all servers or refused before its server was found.'),
+    server: z.string().describe('Name of the server; "*" if no single server was found or meant.'),
     method: z.string().describe('MCP method.'),
     name: z.string().optional().describe('Name of the tool or prompt, or URI of the resource.'),
     outcome: z.string().describe('"ok", an error code of Ambit, or the number of a protocol error.'),
