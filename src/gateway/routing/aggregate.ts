@@ -1,3 +1,4 @@
+import { withTimeout } from '../../lib/async/timeout.ts';
 import { acceptedReply, type FinalReply } from '../../protocol/channel.ts';
 import { type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { findMember, readRawValue, readShape, readStringValue } from '../../protocol/json/scan.ts';
@@ -15,12 +16,15 @@ import type { Links } from '../../upstreams/links/links.ts';
 import { allServers, type PreparedExchange } from '../exchange.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import { filterTools } from '../stages/enforce-tool-rules.ts';
-import { findNamed } from '../stages/route-tool.ts';
-import { type CreateListReply, collectEntries, createResultReply } from './collect-lists.ts';
+import { findNamed, type RouteTarget } from '../stages/route-tool.ts';
+import { createShownApps, findAppTool } from './app-tools.ts';
+import { type CreateListReply, collectPrompts, collectTools, createResultReply } from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { discoverAll, initializeAll, type OwnToolList } from './own-server.ts';
+import { discoverAll, type Extensions, initializeAll, mergeExtensions, type OwnToolList } from './own-server.ts';
+import { findResourceUris, findUris, type ResourceUri, replaceUris } from './rename-resources.ts';
+import { isAppUri } from './resource-addresses.ts';
 import { createResources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
@@ -44,17 +48,32 @@ export interface Aggregate extends Pick<ListenStreams, 'announceChange' | 'endSe
   notify(exchange: PreparedExchange): FinalReply;
   /** Fetches the lists of these servers, or of each server that the session may use. */
   fetchLists(exchange: PreparedExchange, servers?: PreparedExchange['available']): Promise<readonly ServerListing[]>;
+  /** Renames resource addresses in the result of a tool or a prompt as they are renamed in lists. */
+  renameResources(
+    exchange: PreparedExchange,
+    server: ServerDefinition,
+    reply: FinalReply,
+  ): FinalReply | Promise<FinalReply>;
+  /** Finds the tool that an app calls by its own name, without the name of the server. */
+  findAppTool(exchange: PreparedExchange, name: string): Promise<RouteTarget | undefined>;
 }
+
+/** The time that the servers get to declare their extensions. */
+const discoverMs = 2000;
+
+type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send, createListReply } = parts;
   const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
   const streams = createListenStreams();
+  const apps = createShownApps();
 
   async function initialize(exchange: PreparedExchange): Promise<FinalReply> {
     const { message, session } = exchange;
     const requested = readStringValue(message.bytes, findMember(message.params?.shape, 'protocolVersion'));
-    const { version, result } = initializeAll(requested);
+    // No server is asked yet: its questions to the client would come before this answer.
+    const { version, result } = initializeAll(requested, findKnownExtensions(exchange));
     const clean = applyMessageEdits(message, exchange.edits);
     const link = createCompositeLink(session, clean, links, callers);
     const { id: sessionId, workspaceId } = session;
@@ -77,15 +96,30 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
-  function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
+  /** Creates the function that makes the query for the lists of a server. */
+  function createQuery(exchange: PreparedExchange) {
     const { session } = exchange;
     const capabilities = readCapabilities(exchange);
     const scopeKey = sessionScopeKey(session);
-    const fetchFrom = (server: ServerDefinition) => {
-      const owner = resolution.listOwnerFor(session, server);
-      return catalog.list(server, { capabilities, owner, scopeKey, ask: serverCallers.ask(exchange, server) });
-    };
+    return (server: ServerDefinition) => ({ capabilities, scopeKey, owner: resolution.listOwnerFor(session, server) });
+  }
+
+  function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
+    const queryFor = createQuery(exchange);
+    const fetchFrom = (server: ServerDefinition) =>
+      catalog.list(server, { ...queryFor(server), ask: serverCallers.ask(exchange, server) });
     return Promise.all(servers.map(fetchFrom));
+  }
+
+  function findKnownExtensions(exchange: PreparedExchange): Extensions {
+    const queryFor = createQuery(exchange);
+    return mergeExtensions(exchange.available.map((server) => catalog.knownExtensions(server, queryFor(server))));
+  }
+
+  /** Answers `server/discover` with the extensions of all servers, or of those that have answered in time. */
+  async function discover(exchange: PreparedExchange): Promise<FinalReply> {
+    await withTimeout(fetchLists(exchange), discoverMs).catch(() => {});
+    return createResultReply(exchange.message, discoverAll(findKnownExtensions(exchange)));
   }
 
   /** Leaves out the tools that no call of this session could use. */
@@ -103,7 +137,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
   /** Lists the tools of the servers and Ambit's own tools. Their names cannot clash. */
   async function listTools(exchange: PreparedExchange): Promise<FinalReply> {
-    const { texts, unavailable } = collectEntries(await fetchVisibleLists(exchange), 'tools');
+    const { texts, unavailable } = collectTools(await fetchVisibleLists(exchange), resources.knownRoutes(exchange));
     return createListReply(exchange, 'tools', { texts: [...texts, ...ownTools.texts(exchange.session)], unavailable });
   }
 
@@ -115,7 +149,27 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (found === undefined || member === undefined) {
       throw new ProtocolError(exchange.era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
     }
-    return sendToServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)), uri);
+    const reply = await sendToServer(exchange, found.server, replaceValue(member, JSON.stringify(found.name)), uri);
+    if (message.method !== 'resources/read' || reply.kind !== 'message') return reply;
+    // The client reads the address that it asked for.
+    return renameUris(exchange, found.server, reply, findUris(reply.bytes), (own) =>
+      own === found.name ? uri : undefined,
+    );
+  }
+
+  /** Renames resource addresses in a result as they are renamed in lists. */
+  async function renameUris(
+    exchange: PreparedExchange,
+    server: ServerDefinition,
+    reply: MessageReply,
+    uris: readonly ResourceUri[],
+    shownAs: (uri: string) => string | undefined = () => undefined,
+  ): Promise<FinalReply> {
+    const { session } = exchange;
+    if (uris.some(({ uri, isContained }) => isContained && isAppUri(uri))) apps.add(session.id, server.name);
+    const others = uris.map(({ uri }) => uri).filter((uri) => shownAs(uri) === undefined);
+    const rename = others.length === 0 ? String : await resources.createRenamer(exchange, server, others);
+    return replaceUris(reply, uris, (uri) => shownAs(uri) ?? rename(uri));
   }
 
   async function completeArgument(exchange: PreparedExchange): Promise<FinalReply> {
@@ -148,7 +202,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       case 'tools/list':
         return listTools(exchange);
       case 'prompts/list':
-        return createListReply(exchange, 'prompts', collectEntries(await fetchLists(exchange), 'prompts'));
+        return createListReply(exchange, 'prompts', collectPrompts(await fetchLists(exchange)));
       case 'resources/templates/list':
         return resources.listTemplates(exchange);
       case 'resources/list':
@@ -158,7 +212,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       case 'completion/complete':
         return completeArgument(exchange);
     }
-    if (modern && message.method === 'server/discover') return createResultReply(message, discoverAll());
+    if (modern && message.method === 'server/discover') return discover(exchange);
     if (modern && message.method === 'subscriptions/listen') return openListenStream(exchange);
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return createResultReply(message, '{}');
@@ -181,8 +235,23 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return acceptedReply;
   }
 
-  const { announceChange, endSession } = streams;
-  return { request, notify, fetchLists, announceChange, endSession };
+  return {
+    request,
+    notify,
+    fetchLists,
+    renameResources(exchange, server, reply) {
+      if (reply.kind !== 'message') return reply;
+      const uris = findResourceUris(reply.bytes);
+      return uris.length === 0 ? reply : renameUris(exchange, server, reply, uris);
+    },
+    findAppTool: async (exchange, name) =>
+      findAppTool(name, await fetchVisibleLists(exchange), apps.list(exchange.session.id)),
+    announceChange: streams.announceChange,
+    endSession(sessionId, reason) {
+      apps.forget(sessionId);
+      streams.endSession(sessionId, reason);
+    },
+  };
 }
 
 function readCapabilities({ caller, message }: PreparedExchange): string {

@@ -9,6 +9,7 @@ import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
 import {
   readTemplate,
   readUri,
+  replaceAppUris,
   replaceTemplate,
   replaceUri,
   toCatalogEntries,
@@ -18,9 +19,13 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { ResourceRoutes } from './find-resource.ts';
 import {
+  type AddressSpace,
   collectClaims,
   createPublicUri,
+  findAppUris,
+  isClaimedByOther,
   mergeClaims,
+  readNamedUri,
   readOrigin,
   readTemplateOrigin,
   type UriClaims,
@@ -41,12 +46,28 @@ interface CollectedList {
   readonly unavailable: readonly UnavailableServer[];
 }
 
-export function collectEntries(listed: readonly ServerListing[], what: 'tools' | 'prompts'): CollectedList {
+export function collectPrompts(listed: readonly ServerListing[]): CollectedList {
+  const texts = listed.flatMap(({ server, offer }) =>
+    toCatalogEntries(server.name, offer?.prompts ?? []).map((entry) => entry.text),
+  );
+  return { texts, unavailable: listUnavailable(listed) };
+}
+
+/** Collects tools as clients see them. The address of an app is the one that `resources/read` takes. */
+export function collectTools(listed: readonly ServerListing[], { claims }: ResourceRoutes): CollectedList {
+  const space = createAddressSpace(listed, claims);
   const texts = listed.flatMap(({ server, offer }) => {
-    if (offer === undefined) return [];
-    return toCatalogEntries(server.name, offer[what]).map((entry) => entry.text);
+    const rename = (uri: string) => createPublicUri(server.name, uri, readOrigin(uri), space);
+    return toCatalogEntries(server.name, offer?.tools ?? []).map(({ text }) => replaceAppUris(text, rename));
   });
   return { texts, unavailable: listUnavailable(listed) };
+}
+
+export function createAddressSpace(
+  listed: readonly ServerListing[],
+  lists: ReadonlyMap<string, UriClaims>,
+): AddressSpace {
+  return { claims: mergeClaims(listed, lists), isOnly: listed.length < 2 };
 }
 
 function listUnavailable(listed: readonly ServerListing[]): UnavailableServer[] {
@@ -55,12 +76,12 @@ function listUnavailable(listed: readonly ServerListing[]): UnavailableServer[] 
 
 /** Collects templates as clients see them, with the name of the server where it is needed. */
 export function collectTemplates(listed: readonly ServerListing[], { claims }: ResourceRoutes): CollectedList {
-  const all = mergeClaims(listed, claims);
+  const space = createAddressSpace(listed, claims);
   const texts = listed.flatMap(({ server, offer }) =>
     (offer?.templates ?? []).map((text) => {
       const template = readTemplate(text);
       if (template === undefined) return text;
-      const shown = createPublicUri(server.name, template, readTemplateOrigin(template), all);
+      const shown = createPublicUri(server.name, template, readTemplateOrigin(template), space);
       return shown === template ? text : replaceTemplate(text, shown);
     }),
   );
@@ -106,15 +127,21 @@ export async function collectResources(
   for (const { server, claims: now = before.claims.get(server.name) } of lists) {
     if (now !== undefined) claims.set(server.name, now);
   }
-  const all = mergeClaims(listed, claims);
+  const space = createAddressSpace(listed, claims);
   const plain = new Map<string, string>();
   const texts: string[] = [];
+  const addPlain = (server: string, uri: string, origin: UriOrigin) => {
+    if (readNamedUri([], uri) === undefined && !isClaimedByOther(space.claims, origin, server)) plain.set(uri, server);
+  };
   for (const { server, entries } of lists) {
     for (const { text, uri, origin } of entries) {
-      const shown = createPublicUri(server.name, uri, origin, all);
-      if (shown === uri) plain.set(uri, server.name);
+      const shown = createPublicUri(server.name, uri, origin, space);
+      addPlain(server.name, uri, origin);
       texts.push(shown === uri ? text : replaceUri(text, shown));
     }
+  }
+  for (const each of listed) {
+    for (const uri of findAppUris(each).uris) addPlain(each.server.name, uri, readOrigin(uri));
   }
   return { texts, unavailable, routes: { plain, claims } };
 }

@@ -16,6 +16,8 @@ export interface CompositeLink extends Link {
   /** Returns the child client of a server. `session` may have been restricted since the handshake. */
   child(parent: Caller, server: ServerDefinition, session: Session): Promise<Caller>;
   readonly children: ReadonlyMap<string, Promise<Caller>>;
+  /** The answers of the servers to the handshake, by the name of the server. */
+  readonly answers: ReadonlyMap<string, Message>;
   /** The log level that the client asked for. Servers get it when they are first used. */
   logLevel: string | undefined;
 }
@@ -27,6 +29,7 @@ export function createCompositeLink(
   callers: Callers,
 ): CompositeLink {
   const children = new Map<string, Promise<Caller>>();
+  const answers = new Map<string, Message>();
   const { id: sessionId, workspaceId } = opener;
   const quiet = nullLink({ sessionId, scopeKey: sessionScopeKey(opener), server: allServers, era: 'handshake' });
 
@@ -38,6 +41,7 @@ export function createCompositeLink(
       const words = reply.kind === 'message' ? reply.bytes.toString().slice(0, 200) : '';
       throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" refused the handshake: ${words}` });
     }
+    if (reply.kind === 'message') answers.set(server.name, readMessage(reply.bytes));
     const child = callers.open({ sessionId, workspaceId, server: server.name, version, link, initialize, parent });
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
     link.notify({ ...call, message: initialized, caller: child });
@@ -53,6 +57,7 @@ export function createCompositeLink(
     ...quiet,
     initialize,
     children,
+    answers,
     logLevel: undefined,
     child(parent, server, session) {
       const known = children.get(server.name);

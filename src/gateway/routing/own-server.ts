@@ -10,6 +10,7 @@ import type { Session } from '../../sessions/session.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
+import { withoutModernExtensions } from '../../upstreams/links/handshake.ts';
 import type { Link, UpstreamCall } from '../../upstreams/links/link.ts';
 import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
 import { asksForToolChanges } from '../lists/announce-lists.ts';
@@ -54,8 +55,26 @@ const ownDescription: SelfDescription = {
     'Ambit’s own tools. Each tool takes "session": the id of a session, a unique name or prefix of it, or "current" (the default).',
 };
 
-export const discoverAll = () => createDiscoverResult(aggregateDescription);
-export const initializeAll = (requested: string | undefined) => createInitializeResult(aggregateDescription, requested);
+/** The extensions of one or several servers, with their settings. */
+export type Extensions = Readonly<Record<string, unknown>>;
+
+export const discoverAll = (extensions: Extensions) => createDiscoverResult(describeAll(extensions));
+export const initializeAll = (requested: string | undefined, extensions: Extensions) =>
+  createInitializeResult(describeAll(extensions), requested);
+
+function describeAll(extensions: Extensions): SelfDescription {
+  if (Object.keys(extensions).length === 0) return aggregateDescription;
+  return { ...aggregateDescription, capabilities: { ...aggregateDescription.capabilities, extensions } };
+}
+
+/**
+ * Merges the extensions of servers. If several servers declare the same extension, the settings of the first one count,
+ * in the order of the configuration.
+ */
+export function mergeExtensions(all: readonly (Extensions | undefined)[]): Extensions {
+  const merged = Object.fromEntries(all.toReversed().flatMap((each) => Object.entries(each ?? {})));
+  return (withoutModernExtensions({ extensions: merged })['extensions'] ?? {}) as Extensions;
+}
 
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
 export function createOwnServer(tools: Toolset, createListReply: CreateListReply): InProcessServer {

@@ -1,5 +1,5 @@
 import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
-import { readTemplate } from '../../upstreams/catalog/list-entries.ts';
+import { readAppUris, readTemplate } from '../../upstreams/catalog/list-entries.ts';
 import { readUriTemplate, type UriTemplate } from '../../upstreams/catalog/uri-template.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 
@@ -13,6 +13,17 @@ const noTemplates: ResourceTemplates = { withScheme: [], withoutScheme: [], clai
 
 /** The templates of each cached list, so that each list is parsed once. */
 const templatesByList = new WeakMap<readonly string[], ResourceTemplates>();
+
+interface AppAddresses {
+  readonly uris: readonly string[];
+  readonly claims: UriClaims;
+}
+
+/** The addresses of apps in each cached list of tools, so that each list is read once. */
+const appsByList = new WeakMap<readonly string[], AppAddresses>();
+
+/** The beginning of the address of an MCP App. Hosts show nothing that begins otherwise. */
+const appScheme = 'ui://';
 
 /** The scheme and the authority of an address. */
 export interface UriOrigin {
@@ -30,8 +41,15 @@ export interface UriClaims {
   readonly origins: ReadonlySet<string>;
 }
 
-/** The claims of each server: by its list, and by its templates. */
+/** The claims of each server: by its list, by its templates, and by the apps of its tools. */
 export type ClaimsByServer = ReadonlyMap<string, readonly UriClaims[]>;
+
+/** The addresses of all servers of a session. */
+export interface AddressSpace {
+  readonly claims: ClaimsByServer;
+  /** True if the session has one server only. */
+  readonly isOnly: boolean;
+}
 
 /** Longer addresses are cut before they are read, because servers write addresses of any length. */
 const maxOriginLength = 1024;
@@ -71,7 +89,7 @@ export function findClaimants(all: ClaimsByServer, origin: UriOrigin): string[] 
 }
 
 /** Tells whether another server uses the origin, or a part of it. */
-function isClaimedByOther(all: ClaimsByServer, origin: UriOrigin, server: string): boolean {
+export function isClaimedByOther(all: ClaimsByServer, origin: UriOrigin, server: string): boolean {
   for (const [name, claims] of all)
     if (name !== server && claims.some((each) => claimsOrigin(each, origin))) return true;
   return false;
@@ -135,48 +153,76 @@ export function findTemplates({ offer }: ServerListing): ResourceTemplates {
   return offer === undefined ? noTemplates : readTemplates(offer.templates);
 }
 
-/** Merges the claims of each server with resources: by its templates, and by its list. */
+/** Finds the addresses of apps that the tools of a server name. Servers need not list these among their resources. */
+export function findAppUris({ offer }: ServerListing): AppAddresses {
+  const texts = offer?.tools ?? [];
+  const before = appsByList.get(texts);
+  if (before !== undefined) return before;
+  const uris = [...new Set(texts.flatMap(readAppUris))];
+  const read = { uris, claims: collectClaims(uris.map(readOrigin)) };
+  appsByList.set(texts, read);
+  return read;
+}
+
+/** Merges the claims of each server with resources: by its list, by its templates, and by the apps of its tools. */
 export function mergeClaims(offers: readonly ServerListing[], lists: ReadonlyMap<string, UriClaims>): ClaimsByServer {
   const all = new Map<string, UriClaims[]>();
-  for (const { server, offer } of offers) {
+  for (const each of offers) {
+    const { server, offer } = each;
     const listed = lists.get(server.name);
-    if (offer?.hasResources !== true && listed === undefined && (offer?.templates.length ?? 0) === 0) continue;
-    const byTemplates = offer === undefined ? noTemplates.claims : readTemplates(offer.templates).claims;
-    all.set(server.name, listed === undefined ? [byTemplates] : [listed, byTemplates]);
+    const apps = findAppUris(each);
+    const hasNone = offer?.hasResources !== true && (offer?.templates.length ?? 0) === 0 && apps.uris.length === 0;
+    if (hasNone && listed === undefined) continue;
+    const claims = [findTemplates(each).claims, apps.claims];
+    all.set(server.name, listed === undefined ? claims : [listed, ...claims]);
   }
   return all;
 }
 
-/** Puts the name of the server in front of an address or a template. */
+/**
+ * Puts the name of the server in front of an address or a template. The address of an app keeps its scheme, because
+ * hosts accept no other: `ui://app` becomes `ui://ambit+NAME/app`.
+ */
 export function addServerName(server: string, uri: string): string {
-  return `ambit+${server}:${uri}`;
+  return isAppUri(uri) ? `${appScheme}ambit+${server}/${uri.slice(appScheme.length)}` : `ambit+${server}:${uri}`;
+}
+
+/** Tells whether a host may show the address as an app. */
+export function isAppUri(uri: string): boolean {
+  return uri.startsWith(appScheme);
 }
 
 /**
- * Reads an address that begins with `ambit+NAME:`: the server, if available, and its own address. Undefined for any
- * other address. No server can have such an address itself.
+ * Reads an address that names its server, as `addServerName` writes it: the server, if available, and its own address.
+ * Undefined for any other address. No server can have such an address itself.
  */
 export function readNamedUri(
   available: readonly ServerDefinition[],
   uri: string,
 ): { readonly server: ServerDefinition | undefined; readonly uri: string } | undefined {
-  const named = /^\s*ambit\+([^:]*):(.*)$/is.exec(uri);
+  const named = /^\s*(?:ambit\+([^:]*):|(ui:\/\/)ambit\+([^/]*)\/)(.*)$/is.exec(uri);
   if (named === null) return undefined;
-  const name = named[1]?.toLowerCase();
-  return { server: available.find((each) => each.name === name), uri: named[2] ?? '' };
+  const [, plainName, scheme = '', appName, rest = ''] = named;
+  const name = (plainName ?? appName)?.toLowerCase();
+  return { server: available.find((each) => each.name === name), uri: scheme + rest };
 }
 
 /**
  * Creates the address or template that clients see. It names the server if another server uses the same origin. A
- * template without an origin could match addresses of any server.
+ * template without an origin could match addresses of any server. An app always names its server if there are several,
+ * so that the tools of one server never lead to the app of another, whatever the other server lists later.
  */
 export function createPublicUri(
   server: string,
   uri: string,
   origin: UriOrigin | undefined,
-  all: ClaimsByServer,
+  { claims, isOnly }: AddressSpace,
 ): string {
+  if (readNamedUri([], uri) !== undefined) return addServerName(server, uri);
+  if (isAppUri(uri)) return isOnly ? uri : addServerName(server, uri);
   const isShared =
-    origin === undefined ? [...all.keys()].some((name) => name !== server) : isClaimedByOther(all, origin, server);
-  return isShared || readNamedUri([], uri) !== undefined ? addServerName(server, uri) : uri;
+    origin === undefined
+      ? [...claims.keys()].some((name) => name !== server)
+      : isClaimedByOther(claims, origin, server);
+  return isShared ? addServerName(server, uri) : uri;
 }

@@ -5,7 +5,13 @@ import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { RouteTarget } from '../stages/route-tool.ts';
-import { type CreateListReply, collectResources, collectTemplates, type ResourceList } from './collect-lists.ts';
+import {
+  type CreateListReply,
+  collectResources,
+  collectTemplates,
+  createAddressSpace,
+  type ResourceList,
+} from './collect-lists.ts';
 import {
   ambiguousUriError,
   type FoundUris,
@@ -14,6 +20,7 @@ import {
   noResourceRoutes,
   type ResourceRoutes,
 } from './find-resource.ts';
+import { type AddressSpace, addServerName, createPublicUri, isAppUri, readOrigin } from './resource-addresses.ts';
 
 /** The resources of all servers, as each session sees them. */
 interface Resources {
@@ -23,6 +30,14 @@ interface Resources {
   find(exchange: PreparedExchange, uri: string): Promise<RouteTarget | undefined>;
   /** Finds the servers of several addresses and asks each server for its list at most once. */
   findAll(exchange: PreparedExchange, uris: readonly string[]): Promise<FoundUris>;
+  /** Returns the addresses that the session was given last. */
+  knownRoutes(exchange: PreparedExchange): ResourceRoutes;
+  /** Creates the function that turns addresses of a server into those that the session sees. */
+  createRenamer(
+    exchange: PreparedExchange,
+    server: ServerDefinition,
+    uris: readonly string[],
+  ): Promise<(uri: string) => string>;
 }
 
 interface ResourcesParts {
@@ -69,7 +84,23 @@ export function createResources({ fetchLists, ask, createListReply }: ResourcesP
     return findUris(exchange, uris, (await collectAll(exchange, offers)).routes, offers);
   }
 
+  /** Collects the claims of all servers, which only addresses other than those of apps need. */
+  async function collectSpace(exchange: PreparedExchange, uris: readonly string[]): Promise<AddressSpace> {
+    const isOnly = exchange.available.length < 2;
+    if (isOnly || uris.every(isAppUri)) return { claims: new Map(), isOnly };
+    const offers = await fetchLists(exchange);
+    const routes = knownRoutes.get(exchange.session)?.routes ?? (await collectAll(exchange, offers)).routes;
+    return createAddressSpace(offers, routes.claims);
+  }
+
   return {
+    knownRoutes: ({ session }) => knownRoutes.get(session)?.routes ?? noResourceRoutes,
+    async createRenamer(exchange, server, uris) {
+      const space = await collectSpace(exchange, uris).catch(() => undefined);
+      // An address with the name of its server is always right.
+      if (space === undefined) return (uri) => addServerName(server.name, uri);
+      return (uri) => createPublicUri(server.name, uri, readOrigin(uri), space);
+    },
     async list(exchange) {
       return createListReply(exchange, 'resources', await collectAll(exchange, await fetchLists(exchange)));
     },

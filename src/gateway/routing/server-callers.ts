@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { Channel } from '../../protocol/channel.ts';
+import { composeError } from '../../protocol/compose-message.ts';
 import { insertMeta } from '../../protocol/insert-meta.ts';
 import { applyEdits } from '../../protocol/json/edit.ts';
 import { readRawValue } from '../../protocol/json/scan.ts';
@@ -63,10 +64,19 @@ export function createServerCallers(links: Links): ServerCallers {
       if (exchange.era === 'modern') return askAsModern(links, exchange.session, server, exchange.message);
       return async (method, params) => {
         const caller = await find(exchange, server);
+        // A handshake-era client was told this by the handshake.
+        if (method === 'server/discover') return findHandshakeAnswer(exchange, server) ?? unknownMethod;
         return askUpstream(caller.link, method, params, caller);
       };
     },
   };
+}
+
+const unknownMethod = readMessage(composeError('"ambit"', -32601, 'Method not found'));
+
+/** Finds the answer of a server to the handshake of a client of all servers. */
+function findHandshakeAnswer({ caller, server: address }: PreparedExchange, server: ServerDefinition) {
+  return address === allServers ? (caller?.link as CompositeLink | undefined)?.answers.get(server.name) : undefined;
 }
 
 /** Creates a call with the client description of a modern request. */

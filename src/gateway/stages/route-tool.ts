@@ -1,4 +1,5 @@
 import { AmbitError } from '../../errors.ts';
+import type { FinalReply } from '../../protocol/channel.ts';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
 import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
@@ -9,7 +10,7 @@ import type { InProcessServer, ServerDefinition } from '../../upstreams/definiti
 import type { PreparedExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
 import type { OwnToolList } from '../routing/own-server.ts';
-import type { BeforeStage } from '../stage.ts';
+import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 export interface RouteTarget {
   readonly server: ServerDefinition;
@@ -26,14 +27,21 @@ export interface RouteParts {
 
 type RouteResult = Pick<PreparedExchange, 'upstream' | 'outgoing' | 'edits'>;
 
-/** Finds the server of a tool or prompt at the address of all servers, and replaces the public name by the server's own. */
-export function routeTool(parts: RouteParts): BeforeStage<PreparedExchange, RouteResult | undefined> {
+/**
+ * Finds the server of a tool or prompt at the address of all servers, and replaces the public name by the server's own.
+ * In the result, it renames resources as they are renamed in lists.
+ */
+export function routeTool(parts: RouteParts): AroundStage<PreparedExchange, unknown, FinalReply> {
   const { ownServer, ownTools, resolution, aggregate } = parts;
   /** A name that begins with `session_` and has no `__` is Ambit's own, even if there is no such tool. */
   const isOwnTool = (name: string) =>
     ownTools.has(name) || (name.startsWith('session_') && splitPublicName(name) === undefined);
 
-  function routeToServer(exchange: PreparedExchange, name: string, found: RouteTarget | undefined): RouteResult {
+  function routeToServer(
+    exchange: PreparedExchange,
+    name: string,
+    found: RouteTarget | undefined,
+  ): RouteResult & { readonly upstream: ServerDefinition } {
     const { message, edits, entry, session } = exchange;
     const member = findMember(message.params?.shape, 'name');
     if (found === undefined || member === undefined) {
@@ -48,25 +56,38 @@ export function routeTool(parts: RouteParts): BeforeStage<PreparedExchange, Rout
     return { upstream: found.server, outgoing: readMessage(applyEdits(message.bytes, renamed)), edits: [] };
   }
 
+  /** Finds a tool that is called without the name of its server, as apps do. A name with "__" always names one. */
+  async function findBareTool(exchange: PreparedExchange, name: string): Promise<RouteTarget | undefined> {
+    const isBare = exchange.message.method === 'tools/call' && name !== '' && splitPublicName(name) === undefined;
+    return isBare ? aggregate.findAppTool(exchange, name) : undefined;
+  }
+
+  async function callServer<Here extends PreparedExchange>(
+    exchange: Here,
+    name: string,
+    next: Next<Here, FinalReply>,
+  ): Promise<FinalReply> {
+    const what = exchange.message.method === 'tools/call' ? 'tools' : 'prompts';
+    const named = findNamed(exchange, name, what, aggregate.fetchLists);
+    const found = (named instanceof Promise ? await named : named) ?? (await findBareTool(exchange, name));
+    const routed = routeToServer(exchange, name, found);
+    const reply = await next(addToExchange(exchange, routed));
+    return aggregate.renameResources(exchange, routed.upstream, reply);
+  }
+
   return {
     name: 'routeTool',
-    refuses: ['SERVER_NOT_AVAILABLE'],
+    refuses: ['SERVER_NOT_AVAILABLE', 'REQUEST_INVALID'],
     finds: 'server',
-    before(exchange) {
+    around(exchange, next) {
       const { message, upstream, outgoing, edits, entry } = exchange;
       const { kind, method } = message;
       const isNamed = kind === 'request' && (method === 'tools/call' || method === 'prompts/get');
-      if (upstream !== undefined || !isNamed) return undefined;
+      if (upstream !== undefined || !isNamed) return next(exchange);
       const name = readStringValue(message.bytes, findMember(message.params?.shape, 'name')) ?? '';
-      if (method === 'tools/call' && isOwnTool(name)) {
-        entry.upstream = ownServer.name;
-        return { upstream: ownServer, outgoing, edits };
-      }
-      const what = method === 'tools/call' ? 'tools' : 'prompts';
-      const found = findNamed(exchange, name, what, aggregate.fetchLists);
-      return found instanceof Promise
-        ? found.then((late) => routeToServer(exchange, name, late))
-        : routeToServer(exchange, name, found);
+      if (method !== 'tools/call' || !isOwnTool(name)) return callServer(exchange, name, next);
+      entry.upstream = ownServer.name;
+      return next(addToExchange(exchange, { upstream: ownServer, outgoing, edits }));
     },
   };
 }

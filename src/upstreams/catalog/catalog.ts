@@ -35,6 +35,8 @@ export interface CatalogQuery {
 export interface Catalog {
   /** Lists what a server offers. The server is asked once, however many sessions of one owner ask together. */
   list(server: ServerDefinition, query: CatalogQuery): Promise<ServerListing>;
+  /** Returns the extensions that a server declared when it was last asked, without asking it. */
+  knownExtensions(server: ServerDefinition, query: Omit<CatalogQuery, 'ask'>): Offer['extensions'];
   /**
    * Marks the lists of a server as changed, after it said so. If the process belongs to one session, the lists are that
    * session's own from then on: the process of another session may not have changed. A shared process speaks for the
@@ -159,11 +161,16 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
     for (const listener of [...listeners]) listener(change);
   }
 
+  function findKey(server: ServerDefinition, { capabilities, owner, scopeKey }: Omit<CatalogQuery, 'ask'>): string {
+    const shared = offerKey(server, capabilities, owner);
+    return hasOwnLists(scopeKey, server.name) ? `${shared} ${scopeKey}` : shared;
+  }
+
   return {
+    knownExtensions: (server, query) => offers.get(findKey(server, query))?.offer.extensions,
     async list(server, query) {
-      const { capabilities, owner, scopeKey, ask } = query;
-      const shared = offerKey(server, capabilities, owner);
-      const key = hasOwnLists(scopeKey, server.name) ? `${shared} ${scopeKey}` : shared;
+      const { owner, scopeKey, ask } = query;
+      const key = findKey(server, query);
       const known = offers.get(key)?.offer;
       if (known !== undefined && !stale.has(key)) {
         // An old list is returned at once and refreshed in the background.

@@ -1,6 +1,8 @@
 import { createHash } from 'node:crypto';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
+import { findReading } from '../../protocol/json/fold-key.ts';
 import { findMember, readStringValue, scanEntry } from '../../protocol/json/scan.ts';
+import { decodeStringToken, walkStrings } from '../../protocol/json/walk-strings.ts';
 
 const separator = '__';
 
@@ -62,6 +64,45 @@ export function replaceUri(text: string, uri: string): string {
 
 export function replaceTemplate(text: string, template: string): string {
   return replaceMember(text, 'uriTemplate', template);
+}
+
+/** Reads the addresses of the apps that show the results of a tool. */
+export function readAppUris(text: string): string[] {
+  if (!mayNameApp.test(text)) return [];
+  const bytes = Buffer.from(text);
+  return findAppUriValues(bytes).map(({ start, end }) => decodeStringToken(bytes, start, end));
+}
+
+/** Replaces the addresses of apps in a tool. The rest of its text stays as it is. */
+export function replaceAppUris(text: string, rename: (uri: string) => string): string {
+  if (!mayNameApp.test(text)) return text;
+  const bytes = Buffer.from(text);
+  const edits = findAppUriValues(bytes).flatMap((value) => {
+    const uri = decodeStringToken(bytes, value.start, value.end);
+    const shown = rename(uri);
+    return shown === uri ? [] : [replaceValue(value, JSON.stringify(shown))];
+  });
+  return edits.length === 0 ? text : applyEdits(bytes, edits).toString('utf8');
+}
+
+/** Matches every text that may name an app: plainly, or in a spelling that only some readers accept. */
+const mayNameApp = /resourceuri|\\|[^\0-\x7f]/i;
+const appPaths = new Set(['_meta ui resourceuri', '_meta ui/resourceuri']);
+const appKeys = new Set([...appPaths].flatMap((path) => path.split(' ')));
+
+/** Finds `_meta.ui.resourceUri` and the older `_meta["ui/resourceUri"]`, in any spelling that some reader accepts. */
+function findAppUriValues(bytes: Buffer): { readonly start: number; readonly end: number }[] {
+  const found: { start: number; end: number }[] = [];
+  walkStrings(bytes, 0, bytes.length, (start, end, keys, isKey) => {
+    if (!isKey && isAppUriPath(keys)) found.push({ start, end });
+  });
+  return found;
+}
+
+/** Tells whether these keys lead to the address of an app. */
+export function isAppUriPath(keys: readonly string[]): boolean {
+  if (keys.length < 2 || keys.length > 3 || findReading(keys[0] as string, appKeys) !== '_meta') return false;
+  return appPaths.has(keys.map((key) => findReading(key, appKeys)).join(' '));
 }
 
 function replaceMember(text: string, key: string, value: string): string {

@@ -1,4 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import { findReading, foldKey, hasTwinKeys } from '../../protocol/json/fold-key.ts';
 import {
   findMember,
@@ -32,6 +33,8 @@ export interface Offer {
   readonly leftOutTemplates?: boolean;
   /** True when the server has resources. They belong to the session and are never kept. */
   readonly hasResources: boolean;
+  /** The extensions that the server declares, with their settings. */
+  readonly extensions?: Readonly<Record<string, unknown>>;
   readonly at: number;
 }
 
@@ -41,6 +44,9 @@ const maxEntries = 5000;
 const maxTemplates = 200;
 /** The size of all pages of a list together. */
 const maxBytes = 16 * 1024 * 1024;
+const maxExtensionsBytes = 64 * 1024;
+/** The lists are there already, so they do not wait longer for the extensions. */
+const extensionsMs = 1000;
 
 export async function fetchOffer(ask: AskServer): Promise<Offer> {
   // One by one: a server that has just started should not get four requests at once.
@@ -50,6 +56,7 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
   const templates = await fetchList(ask, 'resources/templates/list', 'resourceTemplates');
   // The first page shows whether there are resources.
   const resources = await fetchList(ask, 'resources/list', 'resources', 1);
+  const extensions = await withTimeout(fetchExtensions(ask), extensionsMs).catch(() => undefined);
   return {
     tools: tools ?? [],
     ...(unclearTools === 0 ? {} : { unclearTools }),
@@ -57,8 +64,20 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
     templates: templates?.slice(0, maxTemplates) ?? [],
     leftOutTemplates: (templates?.length ?? 0) > maxTemplates,
     hasResources: resources !== undefined,
+    ...(extensions === undefined ? {} : { extensions }),
     at: Date.now(),
   };
+}
+
+/** Asks a server for its extensions; undefined if it declares none. */
+async function fetchExtensions(ask: AskServer): Promise<Offer['extensions']> {
+  const { bytes, result } = await ask('server/discover', '{}');
+  const capabilities = findMember(result?.shape, 'capabilities');
+  const declared = capabilities && findMember(readShape(bytes, capabilities), 'extensions');
+  if (declared === undefined || declared.end - declared.start > maxExtensionsBytes) return undefined;
+  const value = JSON.parse(readRawValue(bytes, declared)) as unknown;
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject && Object.keys(value).length > 0 ? (value as Record<string, unknown>) : undefined;
 }
 
 /**

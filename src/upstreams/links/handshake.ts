@@ -37,27 +37,58 @@ export function rejectsHandshake(answer: Message): boolean {
   return ['-32601', '-32022'].includes(readErrorCode(answer) ?? '');
 }
 
-/** The key of a client's capabilities in either era. Clients with the same key get the same lists. */
+/** The key of a client's capabilities and extensions in either era. Clients with the same key get the same lists. */
 export function capabilitiesKey(message: Message): string {
   const modern = findMember(message.meta, 'io.modelcontextprotocol/clientCapabilities');
-  const { extensions: _, ...known } = parseObject(message, modern ?? findMember(message.params?.shape, 'capabilities'));
-  return JSON.stringify(sortKeys(known));
+  return JSON.stringify(sortKeys(parseObject(message, modern ?? findMember(message.params?.shape, 'capabilities'))));
 }
 
-/** Creates the params of a handshake for a modern client, from the capabilities in its request. */
-export function createHandshakeParams(request: Message): string {
-  const capabilities = findMember(request.meta, 'io.modelcontextprotocol/clientCapabilities');
-  // The handshake era knows no extensions.
-  const { extensions: _, ...known } = parseObject(request, capabilities);
-  return JSON.stringify({
-    protocolVersion: handshakeVersions[0],
-    capabilities: sortKeys(known),
-    clientInfo: { name: 'ambit', version: '0' },
-  });
+/** The handshake that Ambit makes with a server for modern clients. */
+interface OwnHandshake {
+  /** The key of the clients that may share the handshake: their capabilities and extensions, as JSON. */
+  readonly key: string;
+  readonly params: string;
+}
+
+/**
+ * Creates the handshake for a modern client, with the capabilities and extensions of its request. The server is told the
+ * `clientInfo` of the client that opens the link. It is not part of the key: clients report it themselves, and one that
+ * changes it with each request must not get a new process each time. A process that several sessions share is told
+ * Ambit's own name, because no name of one client would be right for the others.
+ */
+export function createHandshake(request: Message, isShared: boolean): OwnHandshake {
+  const declared = parseObject(request, findMember(request.meta, 'io.modelcontextprotocol/clientCapabilities'));
+  const capabilities = sortKeys(withoutModernExtensions(declared));
+  const clientInfo = isShared ? undefined : readClientInfo(request);
+  const params = { protocolVersion: handshakeVersions[0], capabilities, clientInfo: clientInfo ?? ownClientInfo };
+  return { key: JSON.stringify(capabilities), params: JSON.stringify(params) };
+}
+
+const ownClientInfo = { name: 'ambit', version: '0' };
+
+/** The extensions that exist only in the modern era. */
+const modernExtensions: ReadonlySet<string> = new Set(['io.modelcontextprotocol/tasks']);
+
+/** Removes the extensions that do not work across the eras from the capabilities of a client or a server. */
+export function withoutModernExtensions(capabilities: Record<string, unknown>): Record<string, unknown> {
+  const { extensions, ...rest } = capabilities;
+  if (typeof extensions !== 'object' || extensions === null || Array.isArray(extensions)) return rest;
+  const kept = Object.entries(extensions).filter(([name]) => !modernExtensions.has(name));
+  return kept.length === 0 ? rest : { ...rest, extensions: Object.fromEntries(kept) };
+}
+
+/** Reads the name and version of a client; undefined if a handshake-era server would refuse them. */
+function readClientInfo(request: Message): Record<string, unknown> | undefined {
+  const member = findMember(request.meta, 'io.modelcontextprotocol/clientInfo');
+  const info = member === undefined ? undefined : (JSON.parse(readRawValue(request.bytes, member)) as unknown);
+  if (typeof info !== 'object' || info === null) return undefined;
+  const { name, version } = info as Record<string, unknown>;
+  return typeof name === 'string' && typeof version === 'string' ? (info as Record<string, unknown>) : undefined;
 }
 
 function parseObject({ bytes }: Message, member: JsonMember | undefined): Record<string, unknown> {
-  return member === undefined ? {} : JSON.parse(readRawValue(bytes, member));
+  const value = member === undefined ? undefined : (JSON.parse(readRawValue(bytes, member)) as unknown);
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
 }
 
 function sortKeys(value: unknown): unknown {

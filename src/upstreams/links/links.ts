@@ -11,14 +11,14 @@ import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/to-modern.ts';
 import type { Connector } from './connector.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
-import { createHandshakeParams, handshakeKey, rejectsHandshake } from './handshake.ts';
+import { createHandshake, handshakeKey, rejectsHandshake } from './handshake.ts';
 import { createHandshakeDialect } from './http/handshake-dialect.ts';
 import { createModernDialect } from './http/modern-dialect.ts';
 import type { Remote } from './http/send-request.ts';
 import type { Link, OnServerMessage, UpstreamCall } from './link.ts';
 import { createLinkPool, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
-import { processScopeFor } from './process-key.ts';
+import { isShared, processScopeFor } from './process-key.ts';
 import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
 
 interface LinksOptions {
@@ -97,11 +97,14 @@ export function createLinks(options: LinksOptions): Links {
     return pool.add(session, scope, server.name, make).link;
   }
 
-  /** Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities share one. */
+  /**
+   * Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities and extensions
+   * share one.
+   */
   function getBridgedLink(session: Session, server: ServerDefinition, call: UpstreamCall): Link {
-    const params = createHandshakeParams(call.message);
-    const name = `${server.name} bridged ${params}`;
     const scope = processScopeFor(server, session, hasOwnFolder(session));
+    const { key, params } = createHandshake(call.message, isShared(scope));
+    const name = `${server.name} bridged ${key}`;
     const known = pool.find(session, scope, name);
     if (known !== undefined) return known.link;
     evictIdleLink(pool, session, server);

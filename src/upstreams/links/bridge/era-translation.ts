@@ -3,6 +3,7 @@ import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../pro
 import { findMember } from '../../../protocol/json/scan.ts';
 import { findIdMember, type Message, readErrorCode } from '../../../protocol/message.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
+import { withoutModernExtensions } from '../handshake.ts';
 
 const envelopeKeys = new Set([
   'io.modelcontextprotocol/protocolVersion',
@@ -68,7 +69,7 @@ export function replaceId(answer: Message, id: string): Buffer {
 /** Turns the result of `initialize` into an answer to `server/discover`. */
 export function toDiscoverResult(initializeResult: string): string {
   const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as JsonObject;
-  const { tasks: _tasks, experimental: _experimental, ...offered } = (capabilities ?? {}) as JsonObject;
+  const { tasks: _tasks, ...offered } = (capabilities ?? {}) as JsonObject;
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
@@ -83,7 +84,7 @@ export function toDiscoverResult(initializeResult: string): string {
 /** Turns the result of `server/discover` into an answer to `initialize`. */
 export function toInitializeResult(discoverAnswer: string, requested: string | undefined): string {
   const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as JsonObject;
-  const { extensions: _extensions, ...offered } = (capabilities ?? {}) as JsonObject;
+  const offered = withoutModernExtensions((capabilities ?? {}) as JsonObject);
   const serverInfo = ((_meta ?? {}) as JsonObject)['io.modelcontextprotocol/serverInfo'];
   const known = requested !== undefined && handshakeVersions.includes(requested);
   return JSON.stringify({

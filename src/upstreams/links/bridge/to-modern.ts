@@ -13,7 +13,6 @@ import type { OpenedLink } from '../links.ts';
 import { createPendingCalls } from '../relay/pending-calls.ts';
 import { pushKinds } from '../relay/questions.ts';
 import { type Binding, bindToSession } from '../relay/towards-upstream.ts';
-import { discoverParams } from '../stdio/opening.ts';
 import { askUpstream, closedChannel, createOwnCall } from './ask-upstream.ts';
 import { addEnvelope, toHandshakeAnswer, toInitializeResult } from './era-translation.ts';
 
@@ -324,17 +323,27 @@ export async function translateHandshake(
   parts: Pick<ToModernOptions, 'binding' | 'onServerMessage'>,
 ): Promise<OpenedLink> {
   const params = message.params?.shape;
-  const discovered = await askUpstream(base, 'server/discover', discoverParams);
-  if (discovered.result === undefined) throw unsupportedHandshakeError(message);
-  const requested = readStringValue(message.bytes, findMember(params, 'protocolVersion'));
-  const result = toInitializeResult(readRawValue(discovered.bytes, discovered.result), requested);
   const raw = (name: string) => {
     const member = findMember(params, name);
     return member === undefined ? undefined : readRawValue(message.bytes, member);
   };
   const client = { capabilities: raw('capabilities') ?? '{}', clientInfo: raw('clientInfo') };
+  const discovered = await discoverAs(base, client);
+  if (discovered.result === undefined) throw unsupportedHandshakeError(message);
+  const requested = readStringValue(message.bytes, findMember(params, 'protocolVersion'));
+  const result = toInitializeResult(readRawValue(discovered.bytes, discovered.result), requested);
   const link = bridgeToModern({ ...parts, ...client, server, base });
   const { protocolVersion } = JSON.parse(result) as { protocolVersion: string };
   const reply = { kind: 'message', bytes: composeResult(message.id as string, result), status: 200 } as const;
   return { reply, link, version: protocolVersion };
+}
+
+/** Asks a modern server what it offers to this client: it may depend on the client's extensions. */
+async function discoverAs(
+  base: Link,
+  client: { readonly capabilities: string; readonly clientInfo: string | undefined },
+): Promise<Message> {
+  const { message } = createOwnCall('server/discover', '{}');
+  const described = applyMessageEdits(message, addEnvelope(message, { ...client, logLevel: undefined }));
+  return askUpstream(base, 'server/discover', readRawValue(described.bytes, described.params as JsonMember));
 }
