@@ -17,7 +17,7 @@ import { allServers, type PreparedExchange } from '../exchange.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import { filterTools } from '../stages/enforce-tool-rules.ts';
 import { findNamed, type RouteTarget } from '../stages/route-tool.ts';
-import { createShownApps, findAppTool } from './app-tools.ts';
+import { createShownApps, findAppTool, type ShownApps } from './app-tools.ts';
 import { type CreateListReply, collectPrompts, collectTools, createResultReply } from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
@@ -25,7 +25,7 @@ import { listenToAll } from './listen-to-all.ts';
 import { discoverAll, type Extensions, initializeAll, mergeExtensions, type OwnToolList } from './own-server.ts';
 import { findResourceUris, findUris, type ResourceUri, replaceUris } from './rename-resources.ts';
 import { isAppUri } from './resource-addresses.ts';
-import { createResources } from './resources.ts';
+import { createResources, type Resources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
 
@@ -64,10 +64,12 @@ const discoverMs = 2000;
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, tools, ownTools, serverCallers, send, createListReply } = parts;
+  const { links, callers, catalog, resolution, ownTools, serverCallers, send, createListReply } = parts;
+  const { fetchLists, fetchVisibleLists, findKnownExtensions } = createListAccess(parts);
   const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
   const streams = createListenStreams();
   const apps = createShownApps();
+  const renameUris = createUriRenaming(resources, apps);
 
   async function initialize(exchange: PreparedExchange): Promise<FinalReply> {
     const { message, session } = exchange;
@@ -96,43 +98,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
-  /** Creates the function that makes the query for the lists of a server. */
-  function createQuery(exchange: PreparedExchange) {
-    const { session } = exchange;
-    const capabilities = readCapabilities(exchange);
-    const scopeKey = sessionScopeKey(session);
-    return (server: ServerDefinition) => ({ capabilities, scopeKey, owner: resolution.listOwnerFor(session, server) });
-  }
-
-  function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
-    const queryFor = createQuery(exchange);
-    const fetchFrom = (server: ServerDefinition) =>
-      catalog.list(server, { ...queryFor(server), ask: serverCallers.ask(exchange, server) });
-    return Promise.all(servers.map(fetchFrom));
-  }
-
-  function findKnownExtensions(exchange: PreparedExchange): Extensions {
-    const queryFor = createQuery(exchange);
-    return mergeExtensions(exchange.available.map((server) => catalog.knownExtensions(server, queryFor(server))));
-  }
-
   /** Answers `server/discover` with the extensions of all servers, or of those that have answered in time. */
   async function discover(exchange: PreparedExchange): Promise<FinalReply> {
     await withTimeout(fetchLists(exchange), discoverMs).catch(() => {});
     return createResultReply(exchange.message, discoverAll(findKnownExtensions(exchange)));
-  }
-
-  /** Leaves out the tools that no call of this session could use. */
-  async function fetchVisibleLists(exchange: PreparedExchange): Promise<ServerListing[]> {
-    return (await fetchLists(exchange)).map((listed) => {
-      const { server, offer } = listed;
-      if (offer === undefined) return listed;
-      const view = {
-        shown: tools.visibleToolFilter(exchange.session, server.name),
-        replaced: tools.replacementFinder(server.name),
-      };
-      return { ...listed, offer: { ...offer, tools: filterTools(view, offer.tools) } };
-    });
   }
 
   /** Lists the tools of the servers and Ambit's own tools. Their names cannot clash. */
@@ -155,21 +124,6 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return renameUris(exchange, found.server, reply, findUris(reply.bytes), (own) =>
       own === found.name ? uri : undefined,
     );
-  }
-
-  /** Renames resource addresses in a result as they are renamed in lists. */
-  async function renameUris(
-    exchange: PreparedExchange,
-    server: ServerDefinition,
-    reply: MessageReply,
-    uris: readonly ResourceUri[],
-    shownAs: (uri: string) => string | undefined = () => undefined,
-  ): Promise<FinalReply> {
-    const { session } = exchange;
-    if (uris.some(({ uri, isContained }) => isContained && isAppUri(uri))) apps.add(session.id, server.name);
-    const others = uris.map(({ uri }) => uri).filter((uri) => shownAs(uri) === undefined);
-    const rename = others.length === 0 ? String : await resources.createRenamer(exchange, server, others);
-    return replaceUris(reply, uris, (uri) => shownAs(uri) ?? rename(uri));
   }
 
   async function completeArgument(exchange: PreparedExchange): Promise<FinalReply> {
@@ -251,6 +205,61 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       apps.forget(sessionId);
       streams.endSession(sessionId, reason);
     },
+  };
+}
+
+/** Reads the lists and extensions of the servers that a session may use. */
+function createListAccess({ catalog, resolution, serverCallers, tools }: AggregateParts) {
+  /** Creates the function that makes the query for the lists of a server. */
+  function createQuery(exchange: PreparedExchange) {
+    const { session } = exchange;
+    const capabilities = readCapabilities(exchange);
+    const scopeKey = sessionScopeKey(session);
+    return (server: ServerDefinition) => ({ capabilities, scopeKey, owner: resolution.listOwnerFor(session, server) });
+  }
+
+  function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
+    const queryFor = createQuery(exchange);
+    const fetchFrom = (server: ServerDefinition) =>
+      catalog.list(server, { ...queryFor(server), ask: serverCallers.ask(exchange, server) });
+    return Promise.all(servers.map(fetchFrom));
+  }
+
+  return {
+    fetchLists,
+    /** Leaves out the tools that no call of this session could use. */
+    async fetchVisibleLists(exchange: PreparedExchange): Promise<ServerListing[]> {
+      return (await fetchLists(exchange)).map((listed) => {
+        const { server, offer } = listed;
+        if (offer === undefined) return listed;
+        const view = {
+          shown: tools.visibleToolFilter(exchange.session, server.name),
+          replaced: tools.replacementFinder(server.name),
+        };
+        return { ...listed, offer: { ...offer, tools: filterTools(view, offer.tools) } };
+      });
+    },
+    findKnownExtensions(exchange: PreparedExchange): Extensions {
+      const queryFor = createQuery(exchange);
+      return mergeExtensions(exchange.available.map((server) => catalog.knownExtensions(server, queryFor(server))));
+    },
+  };
+}
+
+/** Creates the function that renames resource addresses in a result as they are renamed in lists. */
+function createUriRenaming(resources: Resources, apps: ShownApps) {
+  return async function renameUris(
+    exchange: PreparedExchange,
+    server: ServerDefinition,
+    reply: MessageReply,
+    uris: readonly ResourceUri[],
+    shownAs: (uri: string) => string | undefined = () => undefined,
+  ): Promise<FinalReply> {
+    const { session } = exchange;
+    if (uris.some(({ uri, isContained }) => isContained && isAppUri(uri))) apps.add(session.id, server.name);
+    const others = uris.map(({ uri }) => uri).filter((uri) => shownAs(uri) === undefined);
+    const rename = others.length === 0 ? String : await resources.createRenamer(exchange, server, others);
+    return replaceUris(reply, uris, (uri) => shownAs(uri) ?? rename(uri));
   };
 }
 

@@ -5,7 +5,7 @@ import { toPublicName } from '../../upstreams/catalog/list-entries.ts';
 import type { RouteTarget } from '../stages/route-tool.ts';
 
 /** The servers whose apps each session was shown. */
-interface ShownApps {
+export interface ShownApps {
   add(sessionId: string, server: string): void;
   list(sessionId: string): ReadonlySet<string>;
   forget(sessionId: string): void;

@@ -23,7 +23,7 @@ import {
 import { type AddressSpace, addServerName, createPublicUri, isAppUri, readOrigin } from './resource-addresses.ts';
 
 /** The resources of all servers, as each session sees them. */
-interface Resources {
+export interface Resources {
   list(exchange: PreparedExchange): Promise<FinalReply>;
   listTemplates(exchange: PreparedExchange): Promise<FinalReply>;
   /** Finds the server of an address. Throws if several servers may have it. */
