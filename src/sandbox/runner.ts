@@ -57,6 +57,8 @@ export interface RunningProcess {
 
 export interface Runner {
   readonly name: string;
+  /** True where a process in a sandbox sees each file at its own path, because nothing can be mounted elsewhere. */
+  readonly keepsPaths?: boolean;
   /** Rejects when the process cannot be started, leaving nothing behind. */
   start(launch: ProcessLaunch): Promise<RunningProcess>;
 }

@@ -36,6 +36,8 @@ interface ServerBase {
   readonly push: PushPermissions;
   /** How much it learns about the session. */
   readonly context: Disclosure;
+  /** Whether its context is signed with a key of its process, or for everybody who has the public keys. */
+  readonly signature: 'process' | 'public';
   /** `shared` when its lists are the same for everybody. */
   readonly catalog: 'private' | 'shared';
   /** The source of the definition. Only a server of the operator starts without an approval. */
@@ -104,6 +106,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
       era: server.era,
       timeoutMs: server.timeoutSeconds * 1000,
       context: server.context,
+      signature: server.signature,
       catalog: server.catalog,
       push: server.push ?? { sampling: true, elicitation: true, roots: true },
       source: server.source,

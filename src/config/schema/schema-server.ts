@@ -188,6 +188,12 @@ const serverKeys = z.strictObject({
     .describe(
       'How much of the session context the server gets. Default: "full" with command, "pseudonymous" with url.',
     ),
+  signature: z
+    .enum(['process', 'public'])
+    .optional()
+    .describe(
+      'How the context is signed: with a key that only the process has ("process"), or so that everybody can verify it with the public keys ("public"). Default: "process" with command and scope "call" or "session", "public" otherwise.',
+    ),
   push: pushSchema
     .optional()
     .describe('Requests that the server may send to the client. Without this key, all are allowed.'),
@@ -236,6 +242,18 @@ function checkKeysTogether(server: Partial<ServerKeys>, complain: AddProblem): v
   if (wide && server.contextAware !== true) {
     complain('scope', `"${server.scope}" shares a process between sessions; it needs contextAware: true`);
   }
+  if (server.signature !== 'process') return;
+  if (command === undefined && url !== undefined) {
+    complain(
+      'signature',
+      '"process" is only for servers with a command: a server at a url could sign as other sessions; use "public"',
+    );
+  } else if (wide) {
+    complain(
+      'signature',
+      `"process" needs the scope "call" or "session": with "${server.scope}" the process could sign as other sessions; use "public"`,
+    );
+  }
 }
 
 type CommonServerKeys = Omit<
@@ -251,10 +269,12 @@ type CommonServerKeys = Omit<
   | 'transport'
   | 'trust'
   | 'context'
+  | 'signature'
   | 'imported'
 > & {
   trust: TrustLevel[];
   context: 'full' | 'pseudonymous' | 'none';
+  signature: 'process' | 'public';
   /** The origin of the entry: the operator, a project's own file, or an imported file of another tool. */
   source: ServerSource;
   /** The included or imported file. */
@@ -283,8 +303,8 @@ type HttpServer = CommonServerKeys & {
 };
 
 function completeServer(server: ServerKeys): StdioServer | HttpServer {
-  const { command, args, env, sandbox, url, headers, oauth, type, transport, trust, context, imported, ...own } =
-    server;
+  const { command, args, env, sandbox, url, headers, oauth, type, transport, trust, context, ...others } = server;
+  const { signature, imported, ...own } = others;
   const rest = {
     ...own,
     ...(imported === undefined ? { source: 'operator' as const } : { source: 'imported' as const, file: imported }),
@@ -299,6 +319,7 @@ function completeServer(server: ServerKeys): StdioServer | HttpServer {
       ...(oauth === undefined ? {} : { oauth }),
       trust: levels,
       context: context ?? 'pseudonymous',
+      signature: 'public',
     };
   }
   return {
@@ -310,6 +331,7 @@ function completeServer(server: ServerKeys): StdioServer | HttpServer {
     sandbox: sandbox ?? sandboxSchema.parse({}),
     trust: levels,
     context: context ?? 'full',
+    signature: signature ?? (own.scope === 'call' || own.scope === 'session' ? 'process' : 'public'),
   };
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID, sign } from 'node:crypto';
 import type { ActingSession } from '../../rules/session-base.ts';
+import type { ContextKey } from './context-key.ts';
 import type { Pseudonyms } from './pseudonyms.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
@@ -24,7 +25,13 @@ export interface CallContext {
 
 /** Writes the context of calls to one server. */
 export interface ContextWriter {
-  write(session: ActingSession, correlationId: string, request: BoundRequest): CallContext;
+  /** Writes a context. It is signed with the key of a process, or without one with the key of the gateway. */
+  write(
+    session: ActingSession,
+    correlationId: string,
+    request: BoundRequest,
+    key?: ContextKey | undefined,
+  ): CallContext;
 }
 
 interface ContextWritersOptions {
@@ -63,6 +70,12 @@ export function createContextWriters(options: ContextWritersOptions) {
     return head.text;
   }
 
+  function signPublicly(claims: string): string {
+    const { kid, key } = keys.current();
+    const signed = `${encodeHeader(kid)}.${encodeBase64Url(claims)}`;
+    return `${signed}.${sign(null, Buffer.from(signed, 'latin1'), key).toString('base64url')}`;
+  }
+
   /** Formats the time. Tokens count in seconds, so calls of the same second share it. */
   function stampNow(): typeof stamp {
     const second = Math.floor(now() / 1000);
@@ -99,7 +112,7 @@ export function createContextWriters(options: ContextWritersOptions) {
       const known = new WeakMap<ActingSession, PreparedContext>();
       const aud = JSON.stringify(audience);
       return {
-        write(session, correlationId, { method, name, argsSha256 }) {
+        write(session, correlationId, { method, name, argsSha256 }, key) {
           let prepared = known.get(session);
           if (prepared === undefined) {
             prepared = prepareContext(session, audience, disclosure);
@@ -113,9 +126,7 @@ export function createContextWriters(options: ContextWritersOptions) {
             (name === '' ? '' : `,"name":${JSON.stringify(name)}`) +
             (argsSha256 === undefined ? ',"argsRaw":true' : `,"argsSha256":"${argsSha256}"`);
           const claims = `{"iss":${issuer},"aud":${aud},"iat":${second},"exp":${second + lifeSeconds},"txn":"${call}","jti":"${randomUUID()}","req_wl":${workload},${prepared.subject},"scope":${scope},"tctx":{${prepared.facts},"correlationId":"${call}","method":${JSON.stringify(method)}${bound}}}`;
-          const { kid, key } = keys.current();
-          const signed = `${encodeHeader(kid)}.${encodeBase64Url(claims)}`;
-          const token = `${signed}.${sign(null, Buffer.from(signed, 'latin1'), key).toString('base64url')}`;
+          const token = key === undefined ? signPublicly(claims) : signForProcess(claims, key);
           const member = `"${contextKey}":{${prepared.plain},"correlationId":"${call}","issuedAt":"${issued}","expiresAt":"${expires}","token":"${token}"}`;
           return { member, token };
         },
@@ -126,8 +137,18 @@ export function createContextWriters(options: ContextWritersOptions) {
 
 export type ContextWriters = ReturnType<typeof createContextWriters>;
 
+function signForProcess(claims: string, key: ContextKey): string {
+  const signed = `${key.header}.${encodeBase64Url(claims)}`;
+  return `${signed}.${key.sign(signed)}`;
+}
+
+/** Reused for each token: a new buffer costs more than the encoding. */
+const encoded = Buffer.allocUnsafe(16_384);
+
 function encodeBase64Url(text: string): string {
-  return Buffer.from(text).toString('base64url');
+  // One UTF-16 code unit becomes at most three bytes.
+  if (text.length * 3 > encoded.length) return Buffer.from(text).toString('base64url');
+  return encoded.toString('base64url', 0, encoded.write(text, 0));
 }
 
 function toIsoTime(second: number): string {

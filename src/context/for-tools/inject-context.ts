@@ -1,6 +1,13 @@
 import { AmbitError } from '../../errors.ts';
 import { whyOverrideRefused, whyVariableRefused } from './refused-variables.ts';
-import { assertPrefixes, type ContextField, contextNames, readValues, type ToolContext } from './session-context.ts';
+import {
+  assertPrefixes,
+  type ContextField,
+  contextNames,
+  listKeyFileNames,
+  readValues,
+  type ToolContext,
+} from './session-context.ts';
 
 /** The origin of a server's configuration. Only the operator may set context variables by hand. */
 export type EnvSource = 'operator' | 'imported' | 'project';
@@ -61,7 +68,7 @@ export function explainInjection<Server extends InjectableServer>(
     const override = findOverride(name, options);
     const originOf = (variable: string): Provenance => {
       if (Object.hasOwn(override, variable)) return 'workspace';
-      if (!Object.hasOwn(configured, variable) || plan.trustNames.includes(variable)) return 'injected';
+      if (!Object.hasOwn(configured, variable) || plan.unpinnable.includes(variable)) return 'injected';
       return plan.names.has(variable) ? 'pinned' : 'configured';
     };
     const variables = Object.keys(injected[name]?.env ?? {});
@@ -74,7 +81,8 @@ interface InjectionPlan {
   readonly prefixes: readonly string[];
   readonly names: ReadonlySet<string>;
   readonly values: readonly (readonly [string, string])[];
-  readonly trustNames: readonly string[];
+  /** Variables that cannot be set by hand, even where the context omits them. */
+  readonly unpinnable: readonly string[];
 }
 
 function planInjection(context: ToolContext, options: InjectionOptions): InjectionPlan {
@@ -86,7 +94,10 @@ function planInjection(context: ToolContext, options: InjectionOptions): Injecti
     prefixes,
     names: new Set(prefixes.flatMap((prefix) => fields.map((field) => nameOf(prefix, field)))),
     values: prefixes.flatMap((prefix) => [...values].map(([field, value]) => [nameOf(prefix, field), value] as const)),
-    trustNames: ['AMBIT', ...prefixes].map((prefix) => nameOf(prefix, 'trustLevel')),
+    unpinnable: [
+      ...['AMBIT', ...prefixes].map((prefix) => nameOf(prefix, 'trustLevel')),
+      ...listKeyFileNames(['AMBIT', ...prefixes]),
+    ],
   };
 }
 
@@ -99,8 +110,7 @@ function injectPlan<Server extends InjectableServer>(
     if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
     const env: Record<string, string> = { ...server.env };
     if ((options.source ?? 'operator') !== 'operator') assertAllowed(name, env, plan.prefixes, whyVariableRefused);
-    // The trust level of a session cannot be set by hand, even where the context omits it.
-    for (const trustName of plan.trustNames) delete env[trustName];
+    for (const variable of plan.unpinnable) delete env[variable];
     for (const [variable, value] of plan.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
     const override = findOverride(name, options);
     assertAllowed(name, override, plan.prefixes, whyOverrideRefused);

@@ -36,7 +36,10 @@ export const contextNames = {
   jwks: 'JWKS',
 } as const satisfies Record<ContextField, string>;
 
-const suffixes: readonly string[] = Object.values(contextNames);
+/** The end of the variable that names the key file of a process. Its value is known only when the process starts. */
+const contextKeySuffix = 'CONTEXT_KEY_FILE';
+
+const suffixes: readonly string[] = [...Object.values(contextNames), contextKeySuffix];
 const prefixShape = /^[A-Z](?:[A-Z0-9_]{0,30}[A-Z0-9])?$/;
 
 const shapes: Readonly<Record<Exclude<ContextField, 'trustLevel'>, RegExp>> = {
@@ -66,6 +69,11 @@ export function readValues(context: ToolContext): ReadonlyMap<ContextField, stri
 
 function findWorkspace({ sessionId, workspaceId }: ToolContext): string | null | undefined {
   return workspaceId === undefined && sessionId !== undefined ? '' : workspaceId;
+}
+
+/** Lists the variables that name the key file of a process, one for each prefix. */
+export function listKeyFileNames(prefixes: readonly string[]): string[] {
+  return prefixes.map((prefix) => `${prefix}_${contextKeySuffix}`);
 }
 
 export function assertPrefixes(prefixes: readonly string[]): readonly string[] {

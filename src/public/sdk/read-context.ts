@@ -29,7 +29,10 @@ export interface ContextOptions {
   readonly audience?: string | readonly string[] | undefined;
   /** The accepted issuer; by default any whose key is among the keys. */
   readonly issuer?: string | undefined;
-  /** The keys to verify with; by default `jwksUri`, else `AMBIT_JWKS`. */
+  /**
+   * The public keys to verify with; by default `jwksUri`, else `AMBIT_JWKS`. Over stdio the key of this process in
+   * `AMBIT_CONTEXT_KEY_FILE` is used in addition.
+   */
   readonly keys?: KeySource | undefined;
   /** The address of the keys: the gateway's `/.well-known/jwks.json`. */
   readonly jwksUri?: string | undefined;
@@ -93,13 +96,11 @@ async function verifyContext(
   options: ContextOptions,
 ): Promise<VerifiedContext> {
   const env = options.env ?? startEnvironment;
-  const keys = options.keys ?? options.jwksUri ?? (env.AMBIT_JWKS || undefined);
-  if (keys === undefined) {
-    refuseContext(
-      'KEYS_MISSING',
-      'There are no keys to verify the context with: set AMBIT_JWKS, or pass "jwksUri" or "keys".',
-    );
-  }
+  const keys = {
+    publicKeys: options.keys ?? options.jwksUri ?? (env.AMBIT_JWKS || undefined),
+    // Ambit signs with the key of a process only what it writes to the stdin of that process.
+    keyFile: call.transport === 'stdio' ? env.AMBIT_CONTEXT_KEY_FILE || undefined : undefined,
+  };
   const now = options.now?.() ?? Date.now();
   const skew = options.clockSkewSeconds ?? 5;
   const claims = readClaims(await verifyToken(token, keys));

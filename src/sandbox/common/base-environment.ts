@@ -1,4 +1,5 @@
-import { isAbsolute } from 'node:path';
+import { realpathSync, writeFileSync } from 'node:fs';
+import { isAbsolute, join } from 'node:path';
 import type { Confinement, Mount } from './confinement.ts';
 import { createFilter, visibilityRulesOf } from './visibility-filter.ts';
 
@@ -51,4 +52,35 @@ export function showCertificates(confinement: Confinement, host: NodeJS.ProcessE
     confinement: { ...confinement, readable: [...confinement.readable, ...found.map(([, mount]) => mount)] },
     env: Object.fromEntries(found.map(([name, { target }]) => [name, target])),
   };
+}
+
+/** The name of the key file in the private folder of its process. */
+const contextKeyFile = 'context-key.json';
+
+/** The path of the key file in a sandbox. `/run/ambit` is a read-only mount, so the file cannot be in it. */
+const contextKeyPath = '/run/ambit-context-key.json';
+
+interface ContextKeyOptions {
+  /** The content of the file; undefined for a process without a key. */
+  readonly jwk: string | undefined;
+  /** The variables that name the file. */
+  readonly names: readonly string[];
+  /** The private folder of the process. Whatever removes it also removes the key. */
+  readonly tmpDir: string;
+  readonly keepsPaths: boolean;
+}
+
+/** Writes the key of a process to a file that only this process can read, and shows it in its sandbox, read-only. */
+export function showContextKey<Granted extends Confinement | undefined>(
+  confinement: Granted,
+  { jwk, names, tmpDir, keepsPaths }: ContextKeyOptions,
+): { readonly confinement: Granted; readonly env: Readonly<Record<string, string>> } {
+  if (jwk === undefined) return { confinement, env: {} };
+  const file = join(tmpDir, contextKeyFile);
+  writeFileSync(file, jwk, { flag: 'wx', mode: 0o600 });
+  const nameFile = (path: string) => Object.fromEntries(names.map((name) => [name, path]));
+  if (confinement === undefined) return { confinement, env: nameFile(file) };
+  const path = keepsPaths ? file : contextKeyPath;
+  const mount: Mount = { source: realpathSync.native(file), target: path };
+  return { confinement: { ...confinement, readable: [...confinement.readable, mount] }, env: nameFile(path) };
 }

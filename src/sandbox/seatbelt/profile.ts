@@ -82,6 +82,8 @@ export function seatbeltProfile({ readable, writable, frozen, tmpDir, secret = [
     '(deny file-write-setugid)',
     '(deny file-link)',
     ...(frozen === undefined ? writable.flatMap(writeProtectionRules) : denyWriteRules(frozen)),
+    // The private folder is writable, but not the files in it that Ambit shows to the process.
+    ...denyWriteRules(readable.filter((path) => path.startsWith(`${tmpDir}/`))),
     ...(secret.length === 0 ? [] : ['(deny file-read-data', ...secret.map(literal), ')']),
     '',
   ].join('\n');

@@ -108,6 +108,7 @@ export function createSeatbeltRunner(options: RunnerOptions): SandboxRunner {
 
   return {
     name: 'seatbelt',
+    keepsPaths: true,
     probe,
     async start(launch) {
       const { confinement, command, args } = launch;

@@ -6,6 +6,7 @@ import {
   type ContextWorkspace,
   contextForScope,
   createSessionContext,
+  listKeyFileNames,
   pseudonymizeContext,
   type ToolContext,
 } from '../../context/for-tools/session-context.ts';
@@ -73,7 +74,15 @@ export function prepareLaunch(
   const ready = ownFolders === undefined || scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
   const isGivenFolder = path !== undefined && ownFolders === undefined && workspace?.create === false;
   const { env: given = {} } = servers[name] ?? {};
-  return { env: given, provenance: provenance[name] ?? {}, cwd, isGivenFolder, ready, confinement };
+  const keyFileNames = usesProcessKey(server, scope, signing)
+    ? listKeyFileNames(config.context.envPrefixes)
+    : undefined;
+  return { env: given, provenance: provenance[name] ?? {}, cwd, isGivenFolder, ready, keyFileNames, confinement };
+}
+
+/** A process that several sessions share could sign the context of one session for another. */
+function usesProcessKey(server: StdioServer, scope: ProcessScope, signing: SigningInfo | undefined): boolean {
+  return signing !== undefined && server.context !== 'none' && server.signature === 'process' && !isShared(scope);
 }
 
 function contextForServer(

@@ -63,6 +63,7 @@ describe('a server', () => {
       scope: 'session',
       contextAware: false,
       context: 'full',
+      signature: 'process',
       sandbox: {
         network: [],
         readable: [],
@@ -90,6 +91,16 @@ describe('a server', () => {
     });
   });
 
+  test.each([
+    [{ command: 'node' }, 'process'],
+    [{ command: 'node', scope: 'call' }, 'process'],
+    [{ command: 'node', signature: 'public' }, 'public'],
+    [{ command: 'node', scope: 'user', contextAware: true }, 'public'],
+    [{ url: 'https://example.com/mcp' }, 'public'],
+  ])('%j has its context signed for %s', (entry, signature) => {
+    expect(server(entry).data?.servers['a']?.signature).toBe(signature);
+  });
+
   test('takes one trust level or several, by any spelling, each once', () => {
     expect(server({ command: 'x', trust: 'untrusted' }).data?.servers['a']?.trust).toEqual(['sandboxed']);
     expect(server({ command: 'x', trust: ['trusted', 'direct'] }).data?.servers['a']?.trust).toEqual(['direct']);
@@ -113,6 +124,11 @@ describe('a server', () => {
     [{ command: 'x', trust: ['full'] }],
     [{ command: 'x', scope: 'shared' }],
     [{ command: 'x', scope: 'user', contextAware: false }],
+    [{ command: 'x', signature: 'none' }],
+    [{ command: 'x', scope: 'user', contextAware: true, signature: 'process' }],
+    [{ command: 'x', scope: 'workspace', contextAware: true, signature: 'process' }],
+    [{ command: 'x', scope: 'shared', contextAware: true, signature: 'process' }],
+    [{ url: 'http://h/', signature: 'process' }],
     [{ command: 'x', timeoutSeconds: 0 }],
     [{ command: 'x', timeoutSeconds: 2_147_484 }],
     [{ command: 'x', sandbox: { network: ['example.com'] } }],

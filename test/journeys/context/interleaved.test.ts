@@ -80,7 +80,8 @@ test('P5, P8: the environment of each process names the same session, at the sam
       const { context: told } = session;
       const environment = JSON.parse(await call('environment', '{}')) as Record<string, string>;
       const ours = Object.fromEntries(Object.entries(environment).filter(([name]) => name.startsWith('AMBIT_')));
-      const { AMBIT_JWKS, ...rest } = ours;
+      const { AMBIT_JWKS, AMBIT_CONTEXT_KEY_FILE, ...rest } = ours;
+      expect(AMBIT_CONTEXT_KEY_FILE).toMatch(/context-key\.json$/);
       expect(rest).toEqual({
         AMBIT_SESSION_ID: told.sessionId,
         AMBIT_USER_ID: told.userId,

@@ -71,7 +71,10 @@ afterAll(async () => {
 });
 
 function withoutHost(environment: Record<string, string>): Record<string, string> {
-  const { PATH, HOME, LANG, TMPDIR, AMBIT_JWKS, PARACHUTE_JWKS, ...told } = environment;
+  const { PATH, HOME, LANG, TMPDIR, AMBIT_JWKS, PARACHUTE_JWKS, ...rest } = environment;
+  const { AMBIT_CONTEXT_KEY_FILE, PARACHUTE_CONTEXT_KEY_FILE, ...told } = rest;
+  expect(AMBIT_CONTEXT_KEY_FILE).toBe(join(TMPDIR ?? '', 'context-key.json'));
+  expect(PARACHUTE_CONTEXT_KEY_FILE).toBe(AMBIT_CONTEXT_KEY_FILE);
   expect(JSON.parse(AMBIT_JWKS ?? '')).toMatchObject({ keys: [{ kty: 'OKP', crv: 'Ed25519' }] });
   expect(PARACHUTE_JWKS).toBe(AMBIT_JWKS);
   expect({ PATH, HOME }).toEqual({ PATH: process.env['PATH'], HOME: process.env['HOME'] });

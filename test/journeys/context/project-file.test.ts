@@ -62,6 +62,7 @@ test.each([
   'AMBIT_TRUST_LEVEL',
   'ambit_user_id',
   'AMBIT_JWKS',
+  'AMBIT_CONTEXT_KEY_FILE',
   'AMBIT_AUDIENCE',
   'PARACHUTE_TRUST_LEVEL',
   'NODE_OPTIONS',

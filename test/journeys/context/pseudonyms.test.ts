@@ -8,6 +8,7 @@ import { readContext } from '../../../src/public/sdk/index.ts';
 import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { createRawClient, type RawClient } from '../../gateway/raw-client.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { findKeyFile } from './find-key-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-hidden-'));
 const garden = join(folder, 'path-of-the-garden');
@@ -86,7 +87,9 @@ async function learnt(session: string, server: Name, era: 'modern' | 'handshake'
   const claims = decodeJwt(said.token);
   expectNothingReal(JSON.stringify(claims));
   const call = { meta: { 'ambit/context': said }, method: 'tools/call', name: 'echo', arguments: { a: 1 } };
-  const context = await readContext(call, { keys, audience: audienceOf(server), env: {} });
+  const keyFile = findKeyFile(join(folder, 'data'), said.token);
+  const env = { AMBIT_CONTEXT_KEY_FILE: keyFile };
+  const context = await readContext(call, { keys, audience: audienceOf(server), env });
   expect(context).toMatchObject({ status: 'verified', trustLevel: 'direct', permissions: [], reason: undefined });
   expect(context.workspacePath).toBeUndefined();
   expect(said).toMatchObject({ workspacePath: null, permissions: [] });
@@ -95,7 +98,8 @@ async function learnt(session: string, server: Name, era: 'modern' | 'handshake'
     const environment = JSON.parse(await client.call('environment')) as Record<string, string>;
     expectNothingReal(JSON.stringify(environment));
     const { TMPDIR: _private, PATH: _path, HOME: _home, LANG: _lang, ...rest } = environment;
-    const { AMBIT_JWKS, PARACHUTE_JWKS, ...told } = rest;
+    const { AMBIT_JWKS, PARACHUTE_JWKS, AMBIT_CONTEXT_KEY_FILE, PARACHUTE_CONTEXT_KEY_FILE, ...told } = rest;
+    expect([AMBIT_CONTEXT_KEY_FILE, PARACHUTE_CONTEXT_KEY_FILE]).toEqual([keyFile, keyFile]);
     const names = { SESSION_ID: sessionId, USER_ID: userId, AGENT_ID: agentId, WORKSPACE_ID: workspaceId ?? '' };
     const expected = Object.entries({ ...names, TRUST_LEVEL: 'direct' }).flatMap(([name, value]) =>
       ['AMBIT', 'PARACHUTE'].map((prefix) => [`${prefix}_${name}`, value]),

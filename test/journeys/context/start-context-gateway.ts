@@ -10,6 +10,7 @@ import { createReplayMemory, readContext } from '../../../src/public/sdk/index.t
 import { startRecorder, stdioRecorder } from '../../fixtures/start-recorder.ts';
 import { callModern, readToolText } from '../raw-mcp-client.ts';
 import { createQuietGateway } from '../start-embedded-ambit.ts';
+import { findKeyFile } from './find-key-file.ts';
 
 /** Over stdio and over HTTP, servers that speak both eras, the older one, the newer one. */
 export const servers = ['pipe', 'pipe-old', 'pipe-new', 'web', 'web-old', 'web-new'] as const;
@@ -95,14 +96,17 @@ export async function startContextGateway(): Promise<ContextGateway> {
       const ours = (message.meta?.members ?? []).filter(({ key }) => isReservedKey(key)).map(({ key }) => key);
       expect(ours, raw).toEqual(['ambit/context']);
       const plain = parseParams(message)._meta?.['ambit/context'] as Record<string, unknown>;
-      const { iat = 0 } = decodeJwt(String(plain['token']));
-      const context = await readContext(describeCall(message), {
+      const token = String(plain['token']);
+      const { iat = 0 } = decodeJwt(token);
+      const keyFile = findKeyFile(join(folder, 'data'), token);
+      expect(keyFile === undefined, 'only the key of a process signs over stdio').toBe(server.startsWith('web'));
+      const context = await readContext(describeCall(message, server.startsWith('web') ? 'http' : 'stdio'), {
         keys,
         audience: audience(server),
         // As of the moment it was sent: a token lives for a minute, and some are looked at later.
         now: () => iat * 1000,
         replays: createReplayMemory(),
-        env: {},
+        env: { AMBIT_CONTEXT_KEY_FILE: keyFile },
       });
       expect(context, raw).toMatchObject({ status: 'verified', reason: undefined, ...session.context });
       expect(plain.workspacePath ?? undefined).toBe(pathOf(session.context.workspaceId));
@@ -137,10 +141,10 @@ function parseParams(message: Message): Params {
 }
 
 /** As somebody else's server would describe the call it got. */
-function describeCall(message: Message) {
+function describeCall(message: Message, transport: 'stdio' | 'http') {
   const { _meta: meta, name, uri, arguments: given } = parseParams(message);
   const about = message.method.startsWith('resources/') ? uri : (name ?? uri);
-  return { meta, method: message.method, name: about, arguments: given, transport: 'http' as const };
+  return { meta, method: message.method, name: about, arguments: given, transport };
 }
 
 /** Finds reserved keys of a message outside of its context; arguments are left out. */

@@ -13,7 +13,7 @@ let keys: ReturnType<typeof createRemoteJWKSet>;
 
 beforeAll(async () => {
   attacked = await startRecordedGateway((url) => ({
-    servers: { told: stdioRecorder, remote: { url: `${url}/remote`, context: 'full' } },
+    servers: { told: { ...stdioRecorder, signature: 'public' }, remote: { url: `${url}/remote`, context: 'full' } },
   }));
   session = await attacked.open({ userId: 'ada', agentId: 'coder' });
   keys = createRemoteJWKSet(new URL('/.well-known/jwks.json', attacked.ambit.url));

@@ -14,6 +14,7 @@ import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { until } from '../../sandbox/tagged-processes.ts';
 import { repository } from '../../structure/source-files.ts';
 import { waitUntilEmpty } from '../wait-until.ts';
+import { expectPrivateKey } from './expect-private-key.ts';
 import { createSandboxFolder } from './sandbox-gateway.ts';
 
 const { folder, dataDir, open, use: useAs, journal, close } = createSandboxFolder('contained');
@@ -98,12 +99,16 @@ describe.skipIf(!hasPodman())('a sandboxed session where there is no bwrap', () 
         AMBIT_TRUST_LEVEL: 'sandboxed',
         AMBIT_USER_ID: 'ada',
         AMBIT_AGENT_ID: 'a1',
+        AMBIT_CONTEXT_KEY_FILE: '/run/ambit-context-key.json',
         ...more,
       });
       const ours = Object.keys(outside).filter((name) => name.startsWith('AMBIT_') && name !== 'AMBIT_JWKS');
       expect(Object.keys(inside)).toEqual(expect.arrayContaining(ours));
       const told = JSON.parse(outside['AMBIT_JWKS'] ?? '{}') as { keys: unknown };
       expect(JSON.parse(keys)).toEqual({ keys: told.keys, source: '/run/ambit/jwks.json' });
+      if (server !== 'imaged') return;
+      const other = await use('recorder');
+      await expectPrivateKey(dataDir, contained.client, other.client, () => gateway.endSession(contained.id));
     },
   );
 

@@ -6,6 +6,7 @@ import { hasBwrap } from '../../needs/bwrap.ts';
 import { processesIn } from '../../sandbox/bwrap/sandbox-harness.ts';
 import { repository } from '../../structure/source-files.ts';
 import { waitForCount, waitUntilEmpty } from '../wait-until.ts';
+import { expectPrivateKey } from './expect-private-key.ts';
 import { createSandboxFolder } from './sandbox-gateway.ts';
 
 const { folder, dataDir, open, use: useAs, journal, close } = createSandboxFolder('sandboxed');
@@ -70,6 +71,7 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
       AMBIT_TRUST_LEVEL: 'sandboxed',
       AMBIT_USER_ID: 'ada',
       AMBIT_AGENT_ID: 'a1',
+      AMBIT_CONTEXT_KEY_FILE: '/run/ambit-context-key.json',
     });
     const ours = (env: Record<string, string>) =>
       Object.keys(env)
@@ -93,6 +95,11 @@ describe.skipIf(!hasBwrap())('the servers of a sandboxed session', () => {
       status: 'verified',
     });
     expect(await client.call('delete_note', { id: 1 })).toContain('TRUST_REQUIRED');
+  });
+
+  test('P12: have a key of their own, which they cannot change and no other server sees', async () => {
+    const [one, other] = [await use('recorder', boxedInGarden), await use('recorder', boxedInGarden)];
+    await expectPrivateKey(dataDir, one.client, other.client, () => gateway.endSession(one.id));
   });
 
   test('reach the workspace and the granted paths only, even a server that is started with / as its root', async () => {

@@ -82,7 +82,9 @@ test.each(chosen)(
       const ofUser = { ...ofPlace, AMBIT_USER_ID: draft?.userId };
       const own = { ...ofUser, AMBIT_SESSION_ID: session.id, AMBIT_AGENT_ID: draft?.agentId ?? '' };
       const alone = scope === 'session' || (scope === 'workspace' && name === 'ann nowhere');
-      const { AMBIT_JWKS, ...told } = me.told;
+      const { AMBIT_JWKS, AMBIT_CONTEXT_KEY_FILE, ...told } = me.told;
+      // Only a process that serves one session may have a key of its own.
+      expect(AMBIT_CONTEXT_KEY_FILE !== undefined).toBe(scope === 'session');
       expect(AMBIT_JWKS).toContain('"keys"');
       expect(told).toEqual(alone ? own : { session: own, user: ofUser, workspace: ofPlace, shared: {} }[scope]);
       const works = path !== '' && (scope === 'session' || scope === 'workspace');

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { computeArgumentsDigest, noArgumentsDigest } from '../../../context/for-tools/arguments-digest.ts';
 import type { CallContext, ContextWriter } from '../../../context/for-tools/call-context.ts';
+import type { ContextKey } from '../../../context/for-tools/context-key.ts';
 import type { Principal } from '../../../identity/principal.ts';
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits } from '../../../protocol/json/edit.ts';
@@ -29,15 +30,23 @@ export interface RequestActor {
 export interface ContextAttacher {
   /** True over stdio, which has no headers: a trace from a header goes on in `_meta`. */
   readonly tracesInMeta: boolean;
-  /** Creates the context of a request. `session` replaces the one that the request came with. */
+  /**
+   * Creates the context of a request. `session` replaces the one that the request came with. `key` is that of the
+   * process that gets the request; undefined where the context is signed publicly.
+   */
   createContext(
     message: Message,
     name: string,
     acting: RequestActor | undefined,
     session?: Session,
+    key?: ContextKey | undefined,
   ): CallContext | undefined;
   /** Adds the context to the params of a request of Ambit's own. */
-  attachToParams(method: string, params: string): { readonly params: string; readonly token: string | undefined };
+  attachToParams(
+    method: string,
+    params: string,
+    key?: ContextKey | undefined,
+  ): { readonly params: string; readonly token: string | undefined };
 }
 
 /**
@@ -54,6 +63,7 @@ export function createContextAttacher(
     name: string,
     acting: RequestActor | undefined,
     now = acting?.session,
+    key?: ContextKey | undefined,
   ): CallContext | undefined {
     if (writer === undefined) {
       if (acting !== undefined) onNoContext();
@@ -65,16 +75,16 @@ export function createContextAttacher(
     const argsSha256 =
       given === undefined ? noArgumentsDigest : computeArgumentsDigest(message.bytes.subarray(given.start, given.end));
     const correlationId = acting?.correlationId ?? randomUUID();
-    return writer.write(session, correlationId, { method: message.method, name, argsSha256 });
+    return writer.write(session, correlationId, { method: message.method, name, argsSha256 }, key);
   }
 
   return {
     tracesInMeta,
     createContext,
-    attachToParams(method, params) {
+    attachToParams(method, params, key) {
       const question = Buffer.from(`{"jsonrpc":"2.0","id":0,"method":${JSON.stringify(method)},"params":${params}}`);
       const message = readMessage(question);
-      const context = createContext(message, '', undefined);
+      const context = createContext(message, '', undefined, undefined, key);
       if (context === undefined) return { params, token: undefined };
       const attached = readMessage(applyEdits(question, [insertMeta(message, context.member)]));
       return {

@@ -1,3 +1,4 @@
+import type { ContextKey } from '../../../context/for-tools/context-key.ts';
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
 import {
@@ -43,7 +44,7 @@ export interface OutgoingRequest {
 /**
  * Edits a request for the upstream: Ambit's id, opened handles, the context, the rest unchanged. All requests go through
  * here, so none goes without its context. Throws when the request may no longer be made, so call it only when the
- * request is sent.
+ * request is sent. `key` is that of the process that gets the request.
  */
 export function toUpstreamRequest(
   message: Message,
@@ -52,6 +53,7 @@ export function toUpstreamRequest(
   binding: Binding,
   acting?: RequestActor,
   tail = '',
+  key?: ContextKey | undefined,
 ): OutgoingRequest {
   const session = acting?.recheck?.() ?? acting?.session;
   const edits = [replaceValue(findIdMember(message), String(upstreamId)), ...pipelineEdits];
@@ -64,7 +66,7 @@ export function toUpstreamRequest(
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
   const taskId = pushTaskEdits(message, edits, binding);
   const { attacher } = binding;
-  const context = attacher.createContext(message, name, acting, session);
+  const context = attacher.createContext(message, name, acting, session, key);
   const trace = attacher.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
   const members = addTrace(context?.member, trace);
   if (members !== undefined) edits.push(insertMeta(message, members, pipelineEdits));

@@ -109,8 +109,11 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     }
     try {
       const write = (bytes: Buffer) => fresh?.write(bytes);
-      const ask = (method: string, params: string) =>
-        ownRequests.sendRequest(method, binding.attacher.attachToParams(method, params).params, write, options.startMs);
+      const { contextKey } = fresh;
+      const ask = (method: string, given: string) => {
+        const { params } = binding.attacher.attachToParams(method, given, contextKey);
+        return ownRequests.sendRequest(method, params, write, options.startMs);
+      };
       await opening.perform(ask, write);
       processOptions.mayServe();
     } catch (error) {

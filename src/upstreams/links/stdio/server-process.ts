@@ -1,12 +1,18 @@
 import { mkdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
+import { type ContextKey, createContextKey } from '../../../context/for-tools/context-key.ts';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import { toPlainLine } from '../../../lib/text/escape-controls.ts';
 import { formatCount } from '../../../lib/text/format-count.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
-import { baseEnvironment, certificateVariables, showCertificates } from '../../../sandbox/common/base-environment.ts';
+import {
+  baseEnvironment,
+  certificateVariables,
+  showCertificates,
+  showContextKey,
+} from '../../../sandbox/common/base-environment.ts';
 import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
@@ -53,6 +59,8 @@ export const noProcessWatch: ProcessWatch = {
 export interface ServerProcess {
   readonly pid: number | undefined;
   readonly startedAt: number;
+  /** The key that signs the context of its requests; undefined where the context is signed publicly. */
+  readonly contextKey: ContextKey | undefined;
   /** Bytes written that the process has not taken yet. */
   backlog(): number;
   /** Writes one message, as one line. */
@@ -73,6 +81,8 @@ export interface PreparedLaunch {
   readonly isGivenFolder?: boolean;
   /** Makes the folder, where that is needed. */
   readonly ready?: (() => Promise<unknown>) | undefined;
+  /** The variables that name the key file of the process; without them it has no key of its own. */
+  readonly keyFileNames?: readonly string[] | undefined;
   /** Undefined where the session is not sandboxed. */
   readonly confinement: (() => Confinement) | undefined;
 }
@@ -153,7 +163,9 @@ async function startInSlot(
       throw workingFolderError(server.name, error);
     });
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
-  const settings = { env: configuredEnv, args: server.args };
+  const contextKey = prepared.keyFileNames === undefined ? undefined : createContextKey();
+  const secrets = contextKey === undefined ? {} : { contextKey: contextKey.secret };
+  const settings = { env: { ...configuredEnv, ...secrets }, args: server.args };
   const scrubbed = createOutputScrubber(settings);
   const started = performance.now();
   const fields = {
@@ -175,13 +187,19 @@ async function startInSlot(
       : prepareDirect(server, options, configuredEnv, tmpDir);
     const program = await Promise.race([ready, listener.abandoned]);
     const granted = prepared.confinement?.();
-    const { confinement, env: certificates } =
+    const { confinement: withCertificates, env: certificates } =
       granted !== undefined && image === undefined && isPackageRunner(server.command)
         ? showCertificates(granted, process.env)
         : { confinement: granted, env: {} };
+    const { confinement, env: keyFile } = showContextKey(withCertificates, {
+      jwk: contextKey?.jwk,
+      names: prepared.keyFileNames ?? [],
+      tmpDir,
+      keepsPaths: runner.keepsPaths === true,
+    });
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
     const { sessionId, owner } = options;
-    const env = { ...certificates, ...program.env };
+    const env = { ...certificates, ...program.env, ...keyFile };
     const launch = { ...program, env, cwd, tmpDir, sessionId, owner, confinement };
     const beforeSpawn = () => options.mayStart(prepared);
     return runner.start({ ...launch, beforeSpawn, egressProxy: egress?.egressProxy });
@@ -259,6 +277,7 @@ async function startInSlot(
   return {
     pid,
     startedAt: Date.now(),
+    contextKey,
     backlog: () => running.stdin.writableLength,
     write: (message) => void running.stdin.write(composeLine(message)),
     pause: () => lines.pause(),

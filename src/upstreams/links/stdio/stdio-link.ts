@@ -233,7 +233,7 @@ function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall)
       const owner = sharers === undefined ? binding : bindToSession(binding, sharers.assertAdmitted(call, pending));
       const upstreamId = pending.nextId();
       const message = toSingleLineMessage(call.message);
-      const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline);
+      const outgoing = toUpstreamRequest(message, call.edits, upstreamId, owner, call.acting, newline, to.contextKey);
       const { name } = outgoing;
       // The handshake of a client is part of the start.
       const timeoutMs = message.method === 'initialize' ? Math.min(server.timeoutMs, startMs) : server.timeoutMs;
