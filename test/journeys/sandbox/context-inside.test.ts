@@ -51,7 +51,11 @@ describe.skipIf(!hasBwrap()).each(scopes)('P5: a server in a sandbox, at scope %
       const env = JSON.parse(await client.call('environment')) as Record<string, string>;
       const told = Object.entries(env).filter(([name]) => /^(?:AMBIT|PARACHUTE|CUSTOM)/.test(name));
       const keys = told.filter(([name]) => name.endsWith('_JWKS')).map(([name, set]) => [name, JSON.parse(set).keys]);
-      const rest = Object.fromEntries(told.filter(([name]) => !name.endsWith('_JWKS')));
+      // Both kinds of keys are there, each under the path that the process sees.
+      const files = told.filter(([name]) => name.endsWith('_KEY_FILE'));
+      expect(files.map(([, path]) => path)).toEqual(files.map(() => expect.stringMatching(/context-key\.json$/)));
+      expect(files).toHaveLength(2);
+      const rest = Object.fromEntries(told.filter(([name]) => !/_(?:JWKS|KEY_FILE)$/.test(name)));
       return alike({ ...rest, keys }, id, rest['AMBIT_TRUST_LEVEL'] as string);
     });
     expect(inside).toEqual(outside);

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type ContextKey, createContextKey } from '../../../src/context/for-tools/context-key.ts';
 import type { ContextProblem } from '../../../src/public/sdk/index.ts';
 import { findProgram } from '../../needs/program.ts';
 import { repository } from '../../structure/source-files.ts';
@@ -110,6 +111,12 @@ test.skipIf(python === undefined)('P12: in Python the token is verified with a s
   const args = { b: [1, 'é'], a: true };
   const asked = { canonical: '{"a":true,"b":[1,"é"]}' };
   const stranger = await createSigner();
+  const [key, octet] = [createContextKey(), createContextKey()];
+  const signWithSecret = ({ kid, sign, alg = 'HS256' }: Pick<ContextKey, 'kid' | 'sign'> & { alg?: string }) => {
+    const parts = [{ alg, typ: 'txntoken+jwt', kid }, createClaims(asked)];
+    const text = parts.map((part) => Buffer.from(JSON.stringify(part)).toString('base64url')).join('.');
+    return `${text}.${sign(text)}`;
+  };
   const good = await signer.sign(createClaims(asked));
   const call = { token: good, aud: 'ambit:server:notes', name: 'delete_note', args: args as object };
   const cases = [
@@ -125,16 +132,26 @@ test.skipIf(python === undefined)('P12: in Python the token is verified with a s
     { ...call, token: await signer.sign(createClaims({ ...asked, now: Date.now() - 120_000 })) },
     { ...call, token: await signer.sign({ ...createClaims(asked), exp: createClaims(asked).iat + 3600 }) },
     { ...call, token: await signer.sign(createClaims({ ...asked, trust: 'root' })) },
+    { ...call, token: signWithSecret(key) },
+    { ...call, token: signWithSecret(createContextKey()) },
+    { ...call, token: signWithSecret({ ...createContextKey(), kid: key.kid }) },
+    { ...call, token: signWithSecret({ ...key, kid: signer.kid }) },
+    { ...call, token: signWithSecret({ ...key, alg: 'EdDSA' }) },
+    { ...call, token: signWithSecret({ ...key, kid: octet.kid, sign: octet.sign }) },
   ];
+  const keyFile = join(folder, 'context-key.json');
+  await writeFile(keyFile, key.jwk, { mode: 0o600 });
+  const jwks = { keys: [...signer.jwks.keys, JSON.parse(octet.jwk) as object] };
   const code = `${verifyToken}
 said = []
 for c in given["cases"]:
     try:
-        said.append(verify(c["token"], given["jwks"], c["aud"], "tools/call", c["name"], c["args"])["sub"])
+        claims = verify(c["token"], given["jwks"], c["aud"], "tools/call", c["name"], c["args"], given["keyFile"])
+        said.append(claims["sub"])
     except jwt.InvalidTokenError as error:
         said.append("refused: " + str(error))
 print(json.dumps(said))`;
-  expect(await runPython(code, {}, { jwks: signer.jwks, cases })).toEqual([
+  expect(await runPython(code, {}, { jwks, keyFile, cases })).toEqual([
     'ada',
     'refused: used before',
     'ada',
@@ -147,5 +164,11 @@ print(json.dumps(said))`;
     expect.stringMatching(/^refused: Signature has expired/),
     'refused: lives too long',
     'refused: of an unknown trust level',
+    'ada',
+    'refused: not signed with the key of this process',
+    expect.stringMatching(/^refused: Signature verification failed/),
+    expect.stringMatching(/^refused: .*alg/i),
+    expect.stringMatching(/^refused: .*alg/i),
+    'refused: not signed with the key of this process',
   ]);
 });
