@@ -1,4 +1,4 @@
-import { findMember, readStringValue } from './json/scan.ts';
+import { findMember, type JsonMember, readShape, readStringValue } from './json/scan.ts';
 import type { Message } from './message.ts';
 import { modernVersion } from './versions.ts';
 
@@ -13,32 +13,59 @@ export interface EnvelopeError {
   readonly rpc: number;
   readonly message: string;
   readonly data?: unknown;
+  /** The HTTP status; 400 unless given. */
+  readonly status?: number;
 }
 
 const versionKey = 'io.modelcontextprotocol/protocolVersion';
+const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities';
+const tasksExtension = 'io.modelcontextprotocol/tasks';
+/** The methods of the tasks extension. Only clients that declare it may use them. */
+const taskMethods: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel']);
 
 /** Reads the revision that a message claims; undefined in the handshake era. */
 export function readClaimedVersion(message: Message): string | undefined {
   return readStringValue(message.bytes, findMember(message.meta, versionKey));
 }
 
-/** Finds the first error in the envelope of a modern request, in the order that the protocol prescribes. */
+/**
+ * Finds the first error in the envelope of a modern message, in the order that the protocol prescribes. A notification
+ * needs no envelope: the Go SDK sends `notifications/cancelled` without one.
+ */
 export function findEnvelopeError(message: Message, headers: MirroredHeaders | undefined): EnvelopeError | undefined {
   const claimed = readClaimedVersion(message);
   if (headers !== undefined) {
     const mismatch = findHeaderMismatch(message, claimed, headers);
     if (mismatch !== undefined) return { rpc: -32020, message: mismatch };
   }
-  if (message.kind !== 'request') return undefined;
+  if (message.kind === 'response') return undefined;
+  if (message.kind === 'notification') {
+    const version = claimed ?? headers?.version ?? modernVersion;
+    return version === modernVersion ? undefined : unsupportedVersion(version);
+  }
   if (claimed === undefined) return { rpc: -32602, message: `_meta["${versionKey}"] is missing` };
-  if (claimed !== modernVersion) {
-    const data = { supported: [modernVersion], requested: claimed };
-    return { rpc: -32022, message: 'Unsupported protocol version', data };
-  }
-  if (findMember(message.meta, 'io.modelcontextprotocol/clientCapabilities') === undefined) {
-    return { rpc: -32602, message: '_meta["io.modelcontextprotocol/clientCapabilities"] is missing' };
-  }
-  return undefined;
+  if (claimed !== modernVersion) return unsupportedVersion(claimed);
+  const capabilities = findMember(message.meta, capabilitiesKey);
+  if (capabilities === undefined) return { rpc: -32602, message: `_meta["${capabilitiesKey}"] is missing` };
+  // A server that serves both eras would take it for a handshake.
+  if (message.method === 'initialize') return { rpc: -32601, message: 'Method not found', status: 404 };
+  return taskMethods.has(message.method) ? findUndeclaredTasks(message, capabilities) : undefined;
+}
+
+function unsupportedVersion(requested: string): EnvelopeError {
+  const data = { supported: [modernVersion], requested };
+  return { rpc: -32022, message: 'Unsupported protocol version', data };
+}
+
+function findUndeclaredTasks({ bytes }: Message, capabilities: JsonMember): EnvelopeError | undefined {
+  const extensions = findMember(readShape(bytes, capabilities), 'extensions');
+  const declared = extensions === undefined ? undefined : findMember(readShape(bytes, extensions), tasksExtension);
+  if (declared !== undefined) return undefined;
+  return {
+    rpc: -32021,
+    message: `The client must declare the extension ${tasksExtension} in each tasks request`,
+    data: { requiredCapabilities: { extensions: { [tasksExtension]: {} } } },
+  };
 }
 
 function findHeaderMismatch(
@@ -46,18 +73,14 @@ function findHeaderMismatch(
   claimed: string | undefined,
   headers: MirroredHeaders,
 ): string | undefined {
+  const isRequest = message.kind === 'request';
   if (claimed !== undefined && headers.version !== claimed) {
     return 'The MCP-Protocol-Version header and the protocol version in _meta must agree';
   }
-  if (claimed === undefined) return undefined;
-  if (
-    message.kind === 'request'
-      ? headers.method !== message.method
-      : headers.method !== undefined && headers.method !== message.method
-  ) {
+  if (claimed === undefined && isRequest) return undefined;
+  if (isRequest ? headers.method !== message.method : headers.method !== undefined && headers.method !== message.method)
     return 'The Mcp-Method header and the method in the body must agree';
-  }
-  const key = findMirroredParam(message.method);
+  const key = isRequest ? findMirroredParam(message.method) : undefined;
   if (key === undefined) return undefined;
   const named = readStringValue(message.bytes, findMember(message.params?.shape, key));
   const header = headers.name === undefined ? undefined : decodeHeaderValue(headers.name);

@@ -3,7 +3,13 @@ import type { Readable, Writable } from 'node:stream';
 import { createExchange } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { refuseAmbiguousKeys } from '../../protocol/ambiguous-keys.ts';
-import type { Channel, DeliveryListener, Era, FinalReply } from '../../protocol/channel.ts';
+import {
+  acceptedReply,
+  type Channel,
+  type DeliveryListener,
+  type Era,
+  type FinalReply,
+} from '../../protocol/channel.ts';
 import { composeError } from '../../protocol/compose-message.ts';
 import { ScanError, scanArray } from '../../protocol/json/scan.ts';
 import { readLines } from '../../protocol/lines/read-lines.ts';
@@ -97,6 +103,8 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       const wrong = findEnvelopeError(message, undefined);
       if (wrong !== undefined) {
         recordRefusal('envelope', wrong.rpc, wrong.message);
+        // A notification has no answer. Some clients stop at an error without an id.
+        if (message.kind !== 'request') return acceptedReply;
         return { kind: 'message', bytes: composeError(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
       }
     }
