@@ -148,6 +148,7 @@ export function watchEmits(channel: Channel, onEmit: () => void): Channel {
     },
     onDrain: (listener) => channel.onDrain(listener),
     isGone: () => channel.isGone(),
+    isAway: () => channel.isAway?.() === true,
     onGone: (listener) => channel.onGone(listener),
     close: () => channel.close(),
   };

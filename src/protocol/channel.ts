@@ -9,6 +9,8 @@ export interface Channel {
   emit(message: Buffer): boolean;
   onDrain(listener: () => void): void;
   isGone(): boolean;
+  /** True while the client is disconnected but may come back for the messages. */
+  isAway?(): boolean;
   onGone(listener: () => void): void;
   /** Closes a stream that is open for this channel alone. */
   close(): void;

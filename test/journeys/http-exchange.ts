@@ -64,7 +64,9 @@ async function* readEvents(response: AsyncIterable<Buffer>): AsyncGenerator<stri
       const event = held.toString('utf8', 0, at);
       held = held.subarray(at + 2);
       const data = event.split('\n').filter((line) => line.startsWith('data: '));
-      if (data.length > 0) yield data.map((line) => line.slice(6)).join('\n');
+      // The first event of a stream has an id and no message.
+      const text = data.map((line) => line.slice(6)).join('\n');
+      if (text !== '') yield text;
     }
   }
 }

@@ -1,29 +1,38 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
+import type { Exchange, PreparedExchange } from '../../gateway/exchange.ts';
+import type { TransportRequest } from '../../gateway/stages/handle-transport.ts';
 import type { Channel, DeliveryListener } from '../../protocol/channel.ts';
 import { composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import type { ReservedBytes } from './read-body.ts';
+import type { EventSink, ResumableStream, ResumableStreams } from './resumable-streams.ts';
 
 /**
  * The answer to one POST, or the stream of a GET. It is plain JSON unless a message has to be sent before the final
  * one; then it is a stream of events.
  */
-export interface Answer {
+export interface Answer extends EventSink {
   readonly channel: Channel;
   isStreaming(): boolean;
+  /**
+   * Says which request the answer waits for. If it takes long, the answer becomes a stream, so that proxies and clients
+   * do not give up. A handshake-era client can continue the stream after a broken connection.
+   */
+  waitFor(exchange: Exchange | TransportRequest): void;
   /** Counts long messages until the client has read them. A message without room is not sent. */
   limitUnread(unread: ReservedBytes): void;
   /** Starts the stream without a message. */
   startStream(headers?: Readonly<Record<string, string>>): void;
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void;
-  /** Reports once, to each delivery, whether the whole answer was sent. Call it before the answer is finished. */
-  reportDelivery(deliveries: readonly DeliveryListener[]): void;
   /** Ends without a message. */
   finishEmpty(status: number, headers?: Readonly<Record<string, string>>): void;
 }
 
+/** Comments are sent after this time without an event. */
 const keepAliveMs = 15_000;
+const ticksPerComment = 3;
+const keepAlive = Buffer.from(': keep-alive\n\n');
 const drainTimeoutMs = 30_000;
 const shortBytes = 16 * 1024;
 export const eventStreamHeaders = {
@@ -37,13 +46,33 @@ const eventEnd = Buffer.from('\n\n');
 
 function ignore(): void {}
 
-/** Creates the answer to a request. `refused` is called with the status of each refusal. */
-export function createAnswer(
-  request: IncomingMessage,
-  response: ServerResponse,
-  refused: (status: number) => void,
-): Answer {
-  return new HttpAnswer(response, !acceptsEvents(request), refused);
+/** Finds the open answers that have been silent for long. One timer serves all of them. */
+export interface KeepAlive {
+  readonly open: Set<{ tick(): void }>;
+  /** Is called three times per interval. */
+  tick(): void;
+  close(): void;
+}
+
+export function createKeepAlive(everyMs = keepAliveMs): KeepAlive {
+  const open: KeepAlive['open'] = new Set();
+  const tick = () => {
+    for (const answer of open) answer.tick();
+  };
+  const timer = setInterval(tick, everyMs / ticksPerComment).unref();
+  return { open, tick, close: () => clearInterval(timer) };
+}
+
+/** The parts that all answers share. */
+export interface AnswerParts {
+  /** Called with the status of each refusal. */
+  readonly refused: (status: number) => void;
+  readonly keepAlive: KeepAlive;
+  readonly streams: ResumableStreams;
+}
+
+export function createAnswer(request: IncomingMessage, response: ServerResponse, parts: AnswerParts): Answer {
+  return new HttpAnswer(response, !acceptsEvents(request), parts);
 }
 
 /** A class, because one is made for every request: closures and getters would be the most expensive part of a call. */
@@ -51,27 +80,32 @@ class HttpAnswer implements Answer, Channel {
   readonly channel: Channel = this;
   readonly owner: ServerResponse;
   readonly #mute: boolean;
-  readonly #refused: (status: number) => void;
+  readonly #parts: AnswerParts;
   #streaming = false;
   #gone = false;
-  #keepAlive: NodeJS.Timeout | undefined = undefined;
+  #quietTicks = 0;
+  #exchange: Exchange | TransportRequest | undefined = undefined;
+  #requestIds: string[] | undefined = undefined;
+  /** The stream that outlives the connection. Undefined if the client cannot continue it. */
+  #stream: ResumableStream | undefined = undefined;
   #stuck: NodeJS.Timeout | undefined = undefined;
   #drainListeners: (() => void)[] | undefined = undefined;
   #goneListeners: (() => void)[] | undefined = undefined;
   #unread: ReservedBytes | undefined = undefined;
 
-  constructor(response: ServerResponse, mute: boolean, refused: (status: number) => void) {
+  constructor(response: ServerResponse, mute: boolean, parts: AnswerParts) {
     this.owner = response;
     this.#mute = mute;
-    this.#refused = refused;
+    this.#parts = parts;
     response.on('close', () => this.#closed());
     response.on('error', ignore);
   }
 
   #closed(): void {
-    if (this.#keepAlive !== undefined) clearInterval(this.#keepAlive);
+    this.#parts.keepAlive.open.delete(this);
     this.#unread?.release();
-    if (this.owner.writableFinished) this.#gone = true;
+    if (this.#stream !== undefined) this.#stream.detach(this);
+    else if (this.owner.writableFinished) this.#gone = true;
     else this.#leave();
     this.#drained();
   }
@@ -92,21 +126,65 @@ class HttpAnswer implements Answer, Channel {
   }
 
   #event(bytes: Buffer): boolean {
+    if (this.#stream !== undefined) return this.#stream.send(bytes);
+    const line = toSingleLine(bytes);
+    return this.writeEvents(
+      Buffer.concat([eventStart, line, eventEnd], eventStart.length + line.length + eventEnd.length),
+    );
+  }
+
+  writeEvents(bytes: Buffer): boolean {
     if (!this.#hasRoomFor(bytes)) {
       this.owner.destroy();
       return true;
     }
-    const line = toSingleLine(bytes);
-    const room = this.owner.write(
-      Buffer.concat([eventStart, line, eventEnd], eventStart.length + line.length + eventEnd.length),
-    );
+    this.#quietTicks = 0;
+    const room = this.owner.write(bytes);
     // A client that stops reading would block all clients of the same upstream.
     if (!room) this.#stuck ??= setTimeout(() => this.owner.destroy(), drainTimeoutMs).unref();
     return room;
   }
 
+  endEvents(): void {
+    this.owner.end();
+  }
+
+  destroy(): void {
+    this.owner.destroy();
+  }
+
   limitUnread(unread: ReservedBytes): void {
     this.#unread = unread;
+  }
+
+  waitFor(exchange: Exchange | TransportRequest): void {
+    const { message } = exchange as Partial<Exchange>;
+    if (this.#mute || (message !== undefined && message.kind !== 'request')) return;
+    this.#exchange = exchange;
+    if (exchange.era === 'handshake' && message !== undefined) {
+      if (this.#requestIds === undefined) this.#requestIds = [message.id as string];
+      else this.#requestIds.push(message.id as string);
+    }
+    this.#parts.keepAlive.open.add(this);
+  }
+
+  /** Sends a comment after a silence. An answer that has not begun becomes a stream, if its status is known to be 200. */
+  tick(): void {
+    if (++this.#quietTicks < ticksPerComment) return;
+    this.#quietTicks = 0;
+    if (this.#gone || this.owner.writableEnded || this.owner.writableNeedDrain) return;
+    if (!this.#streaming && !this.#isSent()) return;
+    this.startStream();
+    this.owner.write(keepAlive);
+  }
+
+  /**
+   * Tells whether the request has passed the stages that answer with another status. The answer to `initialize` has a
+   * header that is not known before.
+   */
+  #isSent(): boolean {
+    const { outgoing, era } = (this.#exchange ?? {}) as Partial<PreparedExchange>;
+    return outgoing !== undefined && (era === 'modern' || outgoing.method !== 'initialize');
   }
 
   /**
@@ -122,7 +200,16 @@ class HttpAnswer implements Answer, Channel {
   }
 
   isGone(): boolean {
-    return this.#gone || this.#mute || this.owner.writableEnded;
+    return this.#gone || this.#mute || (this.#stream === undefined && this.owner.writableEnded);
+  }
+
+  isAway(): boolean {
+    return this.#sink() === undefined;
+  }
+
+  /** Returns the connection that the answer is sent on: its own, or the one on which the client continues the stream. */
+  #sink(): EventSink | undefined {
+    return this.#stream === undefined ? this : this.#stream.sink();
   }
 
   startStream(headers: Readonly<Record<string, string>> = {}): void {
@@ -135,7 +222,14 @@ class HttpAnswer implements Answer, Channel {
       this.#unread?.release();
       this.#drained();
     });
-    this.#keepAlive = setInterval(() => response.write(': keep-alive\n\n'), keepAliveMs).unref();
+    this.#parts.keepAlive.open.add(this);
+    // The stages add to the exchange: it has a client as soon as the client was checked.
+    const { caller, session } = (this.#exchange ?? {}) as Partial<PreparedExchange>;
+    this.#exchange = undefined;
+    if (caller === undefined || session === undefined) return;
+    const onLost = () => this.#leave();
+    const requestIds = this.#requestIds ?? 'standing';
+    this.#stream = this.#parts.streams.open({ caller, session, requestIds, sink: this, onLost });
   }
 
   emit(message: Buffer): boolean {
@@ -145,8 +239,10 @@ class HttpAnswer implements Answer, Channel {
   }
 
   onDrain(listener: () => void): void {
+    const sink = this.#sink();
+    if (sink !== undefined && sink !== this) sink.onDrain(listener);
     // The stream may have drained since the write.
-    if (this.#gone || !this.owner.writableNeedDrain) listener();
+    else if (this.#gone || sink === undefined || !this.owner.writableNeedDrain) listener();
     else {
       this.#drainListeners ??= [];
       this.#drainListeners.push(listener);
@@ -161,13 +257,18 @@ class HttpAnswer implements Answer, Channel {
 
   close(): void {
     if (this.#gone || !this.#streaming) return;
-    this.owner.end();
+    if (this.#stream !== undefined) this.#stream.close();
+    else this.owner.end();
     this.#leave();
   }
 
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void {
     if (this.#gone) return;
     const response = this.owner;
+    if (this.#stream !== undefined) {
+      this.#stream.finish(bytes);
+      return;
+    }
     if (this.#streaming) {
       this.#event(bytes);
       response.end();
@@ -177,7 +278,7 @@ class HttpAnswer implements Answer, Channel {
       this.finish(composeRequestRefusal('null', tooMuchUnreadError()), 503, { 'retry-after': '1' });
       return;
     }
-    if (status >= 400) this.#refused(status);
+    if (status >= 400) this.#parts.refused(status);
     const length = bytes.length;
     const own = { 'content-type': 'application/json', 'content-length': length };
     response.writeHead(status, headers === undefined ? own : { ...own, ...headers });
@@ -191,9 +292,15 @@ class HttpAnswer implements Answer, Channel {
   }
 
   reportDelivery(deliveries: readonly DeliveryListener[]): void {
-    const response = this.owner;
     if (deliveries.length === 0) return;
-    if (this.#gone || response.destroyed) {
+    const sink = this.#sink();
+    if (sink !== undefined && sink !== this) {
+      sink.reportDelivery(deliveries);
+      return;
+    }
+    const response = this.owner;
+    // A client that is away may come back for the answer. Until then it has not got it.
+    if (this.#gone || sink === undefined || response.destroyed) {
       for (const delivery of deliveries) delivery.lost();
       return;
     }
@@ -210,7 +317,11 @@ class HttpAnswer implements Answer, Channel {
 
   finishEmpty(status: number, headers?: Readonly<Record<string, string>>): void {
     if (this.#gone) return;
-    if (status >= 400) this.#refused(status);
+    if (status >= 400) this.#parts.refused(status);
+    if (this.#stream !== undefined) {
+      this.#stream.finish();
+      return;
+    }
     if (!this.#streaming) this.owner.writeHead(status, { 'content-length': 0, ...headers });
     this.owner.end();
   }

@@ -1,11 +1,12 @@
 import type { IncomingMessage, OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import type { AdmitCaller } from './admit-caller.ts';
+import type { AnswerParts } from './answer.ts';
 import type { Connections } from './connections.ts';
 import type { ByteBudget } from './read-body.ts';
 
 /** The parts that all addresses of the port share. */
-export interface HttpParts {
+export interface HttpParts extends AnswerParts {
   readonly gateway: Gateway;
   readonly admitCaller: AdmitCaller;
   readonly bodies: ByteBudget;

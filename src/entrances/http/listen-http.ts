@@ -7,12 +7,14 @@ import { openAdminToken } from '../../identity/admin-token.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { createControlApi } from '../control/control-api.ts';
 import { createAdminCheck, createAdmitCaller } from './admit-caller.ts';
+import { createKeepAlive } from './answer.ts';
 import { type Connections, createConnections, limitConnections } from './connections.ts';
 import { createGuards } from './guards.ts';
 import { type HttpParts, pathWithoutQuery, recordRefusal, sendJson } from './http-parts.ts';
 import { queueConnections } from './queue-connections.ts';
 import { createByteBudget, dropBody } from './read-body.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
+import { createResumableStreams } from './resumable-streams.ts';
 import { serveControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
 import { serveMetrics } from './serve-metrics.ts';
@@ -63,6 +65,9 @@ export async function listenHttp(
     admitCaller: createAdmitCaller(gateway, connections),
     bodies: createByteBudget(() => gateway.config.limits.bodyBytes),
     answers: createByteBudget(() => gateway.config.limits.messageBytes),
+    refused: gateway.metrics.httpRefused,
+    keepAlive: createKeepAlive(),
+    streams: createResumableStreams(),
   };
   let url = '';
   const controlApi = createControlApi(gateway, () => gateway.config.listen.publicUrl ?? url);
@@ -187,6 +192,7 @@ export async function listenHttp(
       closing = true;
       controlApi.close();
       await closeServer(http, connections, graceMs);
+      parts.keepAlive.close();
     },
   };
 }

@@ -31,12 +31,13 @@ export interface PostRequest {
 
 /** Serves POST /mcp/{server}: one message per body. The body is read only when the sender is known. */
 export async function servePost(
-  { gateway, admitCaller, answers, bodies }: HttpParts,
+  parts: HttpParts,
   server: string,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const answer = createAnswer(request, response, gateway.metrics.httpRefused);
+  const { gateway, admitCaller, answers, bodies } = parts;
+  const answer = createAnswer(request, response, parts);
   const caller = await admitCaller(request, response);
   if (caller instanceof AmbitError) {
     refuseCaller(gateway, server, request, response, answer, caller);
@@ -113,7 +114,7 @@ async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
   const era = findEra(message, request);
   const wrong = era === 'modern' ? findModernFault(message, request) : findHandshakeFault(message, request);
   if (wrong !== undefined) {
-    refusePost(post, { ...wrong, event: 'envelope', status: 400, id: message.id ?? 'null' });
+    refusePost(post, { status: 400, ...wrong, event: 'envelope', id: message.id ?? 'null' });
     return;
   }
   const reply = await gateway.serve(createHttpExchange(base, era, message, answer));
@@ -142,9 +143,9 @@ export function createHttpExchange(
   base: HttpRequestBase,
   era: Era,
   message: Message,
-  answer: Pick<Answer, 'channel'>,
+  answer: Pick<Answer, 'channel' | 'waitFor'>,
 ): Exchange {
-  return createExchange({
+  const exchange = createExchange({
     entrance: 'http',
     era,
     server: base.server,
@@ -156,6 +157,8 @@ export function createHttpExchange(
     message,
     channel: answer.channel,
   });
+  answer.waitFor(exchange);
+  return exchange;
 }
 
 export function sendReply(
@@ -213,7 +216,7 @@ function findEra(message: Message, request: IncomingMessage): Era {
   if (readClaimedVersion(message) !== undefined) return 'modern';
   const version = joinHeader(request.headers['mcp-protocol-version']);
   if (message.method === 'initialize' || version === undefined || isHandshakeVersion(version)) return 'handshake';
-  return version >= '2026' && message.kind === 'request' ? 'modern' : 'handshake';
+  return version >= '2026' && message.kind !== 'response' ? 'modern' : 'handshake';
 }
 
 function isHandshakeVersion(version: string): boolean {

@@ -83,7 +83,7 @@ function findCallerTargets(sent: ServerMessage): readonly PushTarget[] {
     if (busy.length > 0) audience = busy;
   }
   return audience.flatMap((caller) => {
-    const channel = caller.stream ?? findYoungestChannel(caller);
+    const channel = pickChannel(caller);
     if (channel === undefined) return [];
     const shown = uri === undefined ? undefined : caller.subscriptions.get(uri);
     const target = createCallerTarget(sent, caller, channel);
@@ -137,6 +137,14 @@ function createCallerTarget({ binding }: ServerMessage, caller: Caller, channel:
 /** Finds the callers of the only session that the process has served. */
 function findSoleCallers({ callers, soleSessionId: sole }: ServerMessage): readonly Caller[] {
   return sole === undefined ? callers : callers.filter(({ sessionId }) => sessionId === sole);
+}
+
+/** Picks the standing stream, or an open request while the client has lost that stream. */
+function pickChannel(caller: Caller): Channel | undefined {
+  const { stream } = caller;
+  if (stream !== undefined && stream.isAway?.() !== true) return stream;
+  const youngest = findYoungestChannel(caller);
+  return youngest === undefined || youngest.isAway?.() === true ? (stream ?? youngest) : youngest;
 }
 
 function findYoungestChannel(caller: Caller): Channel | undefined {

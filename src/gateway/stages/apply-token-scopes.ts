@@ -41,7 +41,9 @@ function closeAtExpiry({ until }: AccessToken, exchange: SessionRequest): void {
 
 /** Tells whether the request opens a stream that listens, rather than one for a single answer. */
 export function isListenStream(exchange: SessionRequest): boolean {
-  return 'intent' in exchange ? exchange.intent === 'stream' : exchange.message.method === 'subscriptions/listen';
+  return 'intent' in exchange
+    ? exchange.intent === 'stream' || exchange.intent === 'resume'
+    : exchange.message.method === 'subscriptions/listen';
 }
 
 /** Creates the error that names the missing scopes. Undefined if more scopes would not help. */

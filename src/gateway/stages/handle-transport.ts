@@ -4,6 +4,7 @@ import { createCallRefusal, type RefusalJournal } from '../../observability/jour
 import type { Channel } from '../../protocol/channel.ts';
 import { composeError, composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
+import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Exchange, RequestBase, SessionExchange } from '../exchange.ts';
@@ -14,7 +15,7 @@ import { retryWhenStale } from './record.ts';
 
 /** A request without a message: GET and DELETE of the handshake era, and the check before a batch. */
 export interface TransportRequest extends RequestBase {
-  readonly intent: 'stream' | 'goodbye' | 'batch';
+  readonly intent: 'stream' | 'resume' | 'goodbye' | 'batch';
   /** The channel for the stream. */
   readonly channel: Channel;
 }
@@ -24,6 +25,8 @@ export type SessionRequest = SessionExchange<Exchange | TransportRequest>;
 
 export type TransportResult =
   | { readonly kind: 'streaming' }
+  /** The client may continue a stream that it has lost. The entrance knows the stream. */
+  | { readonly kind: 'resuming'; readonly caller: Caller; readonly session: Session }
   | { readonly kind: 'gone' }
   /** The revision that this transport session negotiated: it decides how a batch is read. */
   | { readonly kind: 'known'; readonly version: string }
@@ -93,8 +96,12 @@ export function handleTransport(
       return { kind: 'gone' };
     }
     if (request.intent === 'batch') return { kind: 'known', version: caller.version };
+    if (request.intent === 'resume') return { kind: 'resuming', caller, session: request.session };
+    const before = caller.stream;
+    // The client has lost this stream and does not continue it.
+    if (before?.isAway?.() === true) before.close();
     // A second stream must not replace the first, because it could steal the messages of a session.
-    if (caller.stream !== undefined && !caller.stream.isGone()) {
+    else if (before?.isGone() === false) {
       throw new ProtocolError(-32000, 409, 'Conflict: this transport session already has a stream');
     }
     caller.stream = channel;

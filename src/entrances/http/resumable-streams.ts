@@ -1,0 +1,316 @@
+import { randomBytes } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
+import { AmbitError } from '../../errors.ts';
+import type { DeliveryListener } from '../../protocol/channel.ts';
+import { composeRequestRefusal } from '../../protocol/compose-message.ts';
+import { toSingleLine } from '../../protocol/lines/single-line.ts';
+import type { Session } from '../../sessions/session.ts';
+import type { Caller } from '../../upstreams/links/caller.ts';
+
+/** Limits of the events that are kept for clients that may come back. */
+export interface ResumeLimits {
+  readonly eventsPerStream: number;
+  readonly bytesPerStream: number;
+  /** Streams without a connection, of one transport session. */
+  readonly streamsPerClient: number;
+  readonly bytesPerClient: number;
+  readonly streams: number;
+  readonly bytes: number;
+  /** How long a stream waits for its client. */
+  readonly awayMs: number;
+  /** How long a stream is kept after it was sent whole: the last bytes may have been lost on the way. */
+  readonly sentMs: number;
+}
+
+const mebibyte = 1024 * 1024;
+const defaultLimits: ResumeLimits = {
+  eventsPerStream: 256,
+  bytesPerStream: 4 * mebibyte,
+  streamsPerClient: 32,
+  bytesPerClient: 8 * mebibyte,
+  streams: 4096,
+  bytes: 64 * mebibyte,
+  awayMs: 300_000,
+  sentMs: 60_000,
+};
+
+/** The connection that a stream is sent on. */
+export interface EventSink {
+  /** Sends the bytes of whole events. False if the client reads too slowly. */
+  writeEvents(bytes: Buffer): boolean;
+  endEvents(): void;
+  onDrain(listener: () => void): void;
+  /** Reports once, to each delivery, whether the whole answer was sent. Call it before the answer is finished. */
+  reportDelivery(deliveries: readonly DeliveryListener[]): void;
+  /** Breaks the connection. */
+  destroy(): void;
+}
+
+/** The client that a stream belongs to, and what its session was allowed when the stream began. */
+export interface StreamOwner {
+  readonly caller: Caller;
+  readonly session: Session;
+}
+
+/**
+ * A stream of events with ids. When the connection breaks, it keeps the events for the client, which continues with
+ * `Last-Event-ID` (MCP 2025-03-26 and later, before 2026-07-28).
+ */
+export interface ResumableStream {
+  /** Sends an event, or keeps it while the client is away. False if the client reads too slowly. */
+  send(message: Buffer): boolean;
+  /** Ends the stream, after a last message if there is one. */
+  finish(message?: Buffer): void;
+  /** Ends the stream for good: the client cannot continue it. */
+  close(): void;
+  /** Tells that a connection has closed. */
+  detach(sink: EventSink): void;
+  /** The connection, while there is one. */
+  sink(): EventSink | undefined;
+  /** Sends the rest of the stream on another connection, which replaces the one before. */
+  continueOn(sink: EventSink, after: number): void;
+  /** Tells whether a request may continue the stream: the same client, with a session that may do the same. */
+  belongsTo(owner: StreamOwner): boolean;
+}
+
+interface NewStream extends StreamOwner {
+  /** A standing stream carries messages that belong to no request. The ids of requests are their JSON texts. */
+  readonly requestIds: readonly string[] | 'standing';
+  readonly sink: EventSink;
+  /** Called once, when the client can no longer continue a stream that has not ended. */
+  onLost(): void;
+}
+
+export interface ResumableStreams {
+  /** Opens a stream on the connection of its request. */
+  open(stream: NewStream): ResumableStream;
+  /** Finds the stream of an event id, and the position in it. Its owner still has to be checked. */
+  find(eventId: string): { readonly stream: ResumableStream; readonly after: number } | undefined;
+  /** The streams and bytes that are kept. `away` counts the streams without a connection. */
+  count(): { readonly streams: number; readonly away: number; readonly bytes: number };
+}
+
+/** Tells whether an event id names a standing stream. If it is not known, the client may open a new one. */
+export function isStandingEventId(eventId: string): boolean {
+  return eventId.startsWith('s');
+}
+
+const eventIdPattern = /^([as][A-Za-z0-9_-]{22})\.(0|[1-9][0-9]{0,14})$/;
+const firstVersionWithPriming = '2025-11-25';
+/** How long clients wait before they continue a broken stream. */
+const retryMs = 1000;
+
+interface KeptEvent {
+  readonly number: number;
+  readonly bytes: Buffer;
+}
+
+interface ClientStreams {
+  bytes: number;
+  /** The streams without a connection, the longest away first. */
+  readonly away: Set<KeptStream>;
+}
+
+interface KeptStream extends ResumableStream {
+  dropOldest(): boolean;
+  forget(): void;
+  canContinue(after: number): boolean;
+}
+
+/**
+ * Creates the streams of all clients. An id has 128 random bits and works only for the client that got it, so ids of
+ * other clients and forgotten ids look alike.
+ */
+export function createResumableStreams(limits: ResumeLimits = defaultLimits): ResumableStreams {
+  const streams = new Map<string, KeptStream>();
+  /** All streams without a connection, the longest away first. */
+  const away = new Set<KeptStream>();
+  const byClient = new WeakMap<Caller, ClientStreams>();
+  let allBytes = 0;
+
+  function clientOf(caller: Caller): ClientStreams {
+    const known = byClient.get(caller);
+    if (known !== undefined) return known;
+    const client: ClientStreams = { bytes: 0, away: new Set() };
+    byClient.set(caller, client);
+    return client;
+  }
+
+  function open({ caller, session, requestIds, sink: firstSink, ...answer }: NewStream): ResumableStream {
+    const id = `${requestIds === 'standing' ? 's' : 'a'}${randomBytes(16).toString('base64url')}`;
+    const client = clientOf(caller);
+    const events: KeptEvent[] = [];
+    let sink: EventSink | undefined = firstSink;
+    let bytes = 0;
+    let last = -1;
+    /** The number of the first event that is kept or will be. */
+    let first = 0;
+    let state: 'open' | 'finished' | 'lost' | 'forgotten' = 'open';
+    let timer: NodeJS.Timeout | undefined;
+    // An ended stream must not keep its request in memory.
+    let onLost: (() => void) | undefined = answer.onLost;
+
+    function count(change: number): void {
+      bytes += change;
+      client.bytes += change;
+      allBytes += change;
+    }
+
+    function keepFor(ms: number): void {
+      clearTimeout(timer);
+      timer = setTimeout(() => stream.forget(), ms).unref();
+      client.away.add(stream);
+      away.add(stream);
+      while (client.away.size > limits.streamsPerClient) firstOf(client.away)?.forget();
+      while (away.size > limits.streams) firstOf(away)?.forget();
+    }
+
+    function noteConnected(): void {
+      clearTimeout(timer);
+      client.away.delete(stream);
+      away.delete(stream);
+    }
+
+    function loseEvents(): void {
+      count(-bytes);
+      events.length = 0;
+      first = last + 1;
+    }
+
+    /** Frees the events of a client that is away and has missed too many of them. It is told so when it comes back. */
+    function markLost(): void {
+      loseEvents();
+      first = Number.POSITIVE_INFINITY;
+      if (state === 'open') {
+        state = 'lost';
+        onLost?.();
+        onLost = undefined;
+      }
+    }
+
+    /** Makes room by the longest absent streams of the client, then of all clients, then of this stream itself. */
+    function makeRoom(): void {
+      const isStreamFull = () => events.length > limits.eventsPerStream || bytes > limits.bytesPerStream;
+      for (const other of client.away) if (other !== stream && client.bytes > limits.bytesPerClient) other.forget();
+      for (const other of away) if (other !== stream && allBytes > limits.bytes) other.forget();
+      while (isStreamFull() || client.bytes > limits.bytesPerClient || allBytes > limits.bytes) {
+        if (sink === undefined) markLost();
+        else if (!stream.dropOldest()) return;
+      }
+    }
+
+    function keep(text: Buffer, lead: string): Buffer {
+      const head = Buffer.from(`${lead}id: ${id}.${++last}\n${text.length === 0 ? '' : 'event: message\n'}data: `);
+      const event = Buffer.concat([head, text, eventEnd]);
+      events.push({ number: last, bytes: event });
+      count(event.length);
+      makeRoom();
+      return event;
+    }
+
+    const stream: KeptStream = {
+      sink: () => sink,
+      belongsTo: (owner) => owner.caller === caller && isDeepStrictEqual(limitsOf(owner.session), limitsOf(session)),
+      canContinue: (after) => after <= last && (requestIds !== 'standing' || after + 1 >= first),
+      send(message) {
+        if (state !== 'open') return true;
+        const event = keep(toSingleLine(message), '');
+        return sink?.writeEvents(event) ?? true;
+      },
+      finish(message) {
+        if (state !== 'open') return;
+        if (message !== undefined) stream.send(message);
+        // Without room for the last message, the stream is lost already.
+        if ((state as string) !== 'open') return;
+        state = 'finished';
+        onLost = undefined;
+        sink?.endEvents();
+        keepFor(sink === undefined ? limits.awayMs : limits.sentMs);
+        sink = undefined;
+      },
+      close() {
+        const connected = sink;
+        stream.forget();
+        connected?.endEvents();
+      },
+      detach(closed) {
+        if (sink !== closed || state !== 'open') return;
+        sink = undefined;
+        // A client that got no id cannot come back for the rest.
+        if (last === -1) stream.forget();
+        else keepFor(limits.awayMs);
+      },
+      continueOn(next, after) {
+        const before = sink;
+        sink = next;
+        noteConnected();
+        before?.destroy();
+        if (after + 1 < first) {
+          for (const requestId of requestIds === 'standing' ? [] : requestIds) next.writeEvents(composeLoss(requestId));
+          next.endEvents();
+          sink = undefined;
+          stream.forget();
+          return;
+        }
+        // The client has read the events up to this one.
+        while ((events[0]?.number ?? Number.POSITIVE_INFINITY) <= after) stream.dropOldest();
+        if (events.length > 0) next.writeEvents(Buffer.concat(events.map((event) => event.bytes)));
+        if (state === 'open') return;
+        next.endEvents();
+        sink = undefined;
+        keepFor(limits.sentMs);
+      },
+      dropOldest() {
+        const oldest = events.shift();
+        if (oldest === undefined) return false;
+        first = oldest.number + 1;
+        count(-oldest.bytes.length);
+        return true;
+      },
+      forget() {
+        if (state === 'forgotten') return;
+        noteConnected();
+        streams.delete(id);
+        loseEvents();
+        state = 'forgotten';
+        sink = undefined;
+        onLost?.();
+        onLost = undefined;
+      },
+    };
+    streams.set(id, stream);
+    // Earlier clients would read the empty data as a message.
+    if (caller.version >= firstVersionWithPriming) firstSink.writeEvents(keep(Buffer.alloc(0), `retry: ${retryMs}\n`));
+    return stream;
+  }
+
+  return {
+    open,
+    find(eventId) {
+      const [, id = '', number = ''] = eventIdPattern.exec(eventId) ?? [];
+      const stream = streams.get(id);
+      return stream?.canContinue(Number(number)) === true ? { stream, after: Number(number) } : undefined;
+    },
+    count: () => ({ streams: streams.size, away: away.size, bytes: allBytes }),
+  };
+}
+
+const eventEnd = Buffer.from('\n\n');
+
+/** Returns everything that a restriction of the session, or a token with fewer scopes, can take away. */
+function limitsOf({ id, trustLevel, servers, permissions, tokenPermissions }: Session): unknown {
+  return [id, trustLevel, servers, permissions, tokenPermissions];
+}
+
+function composeLoss(requestId: string): Buffer {
+  const loss = new AmbitError('OVERLOADED', {
+    what: 'The connection was lost, and Ambit could not keep all messages that followed. The call itself was made.',
+    hint: 'Check what the call has done before you repeat it.',
+  });
+  return Buffer.concat([Buffer.from('event: message\ndata: '), composeRequestRefusal(requestId, loss), eventEnd]);
+}
+
+function firstOf<T>(set: ReadonlySet<T>): T | undefined {
+  for (const each of set) return each;
+  return undefined;
+}
