@@ -1,0 +1,167 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import {
+  createResumableStreams,
+  type EventSink,
+  type ResumeLimits,
+} from '../../../src/entrances/http/resumable-streams.ts';
+import type { Session } from '../../../src/sessions/session.ts';
+import type { Caller } from '../../../src/upstreams/links/caller.ts';
+import { type Exchange, sendRaw } from '../../journeys/http-exchange.ts';
+import { bearerHeader, connectHandshake, jsonHeaders, readAnswer, sendModern } from '../../journeys/raw-mcp-client.ts';
+import { type EmbeddedAmbit, startEmbeddedAmbit } from '../../journeys/start-embedded-ambit.ts';
+
+/** Sends progress at once, and the answer when it is told to. */
+const slowServer = `
+import { createInterface } from 'node:readline';
+const write = (message) => process.stdout.write(JSON.stringify({ jsonrpc: '2.0', ...message }) + '\\n');
+const held = [];
+createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method, params } = JSON.parse(line);
+  if (method === 'initialize') {
+    const serverInfo = { name: 'slow', version: '1' };
+    write({ id, result: { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo } });
+  } else if (method === 'tools/call' && params.name === 'slow') {
+    held.push(id);
+    write({ method: 'notifications/progress', params: { progressToken: params._meta.progressToken, progress: 1 } });
+  } else if (method === 'tools/call') {
+    for (const each of held.splice(0)) write({ id: each, result: { content: [{ type: 'text', text: 'done' }] } });
+    write({ id, result: { content: [] } });
+  } else if (id !== undefined) write({ id, error: { code: -32601, message: 'Method not found' } });
+});`;
+
+let folder: string;
+let ambit: EmbeddedAmbit;
+let url: string;
+let token: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'ambit-resume-'));
+  await writeFile(join(folder, 'slow.mjs'), slowServer);
+  const slow = { command: process.execPath, args: [join(folder, 'slow.mjs')], era: 'handshake' };
+  ambit = await startEmbeddedAmbit({ servers: { slow } });
+  url = ambit.mcp('slow');
+  ({ token } = await ambit.open());
+});
+
+afterAll(async () => {
+  await ambit?.stop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** Reads the raw text of a stream until it contains a word. */
+async function readUntil(response: Response, word: string): Promise<string> {
+  const reader = response.body!.getReader();
+  let text = '';
+  while (!text.includes(word)) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    text += Buffer.from(value).toString();
+  }
+  await reader.cancel();
+  return text;
+}
+
+function resume(transportId: string, lastEventId: string, secret = token): Promise<Exchange> {
+  const headers = { ...bearerHeader(secret), accept: 'text/event-stream', 'mcp-session-id': transportId };
+  return sendRaw(url, { method: 'GET', headers: { ...headers, 'last-event-id': lastEventId } });
+}
+
+test.each(['2025-11-25', '2025-06-18'] as const)('a client of %s gets the rest of a broken call', async (version) => {
+  const client = await connectHandshake(url, token, version);
+  const body = `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"slow","_meta":{"progressToken":1}}}`;
+  const headers = { ...jsonHeaders, ...bearerHeader(token), 'mcp-session-id': client.transportId };
+  const text = await readUntil(await fetch(url, { method: 'POST', headers, body }), '"progress":1');
+  expect(text.startsWith('retry: 1000\nid: ')).toBe(version === '2025-11-25');
+  const lastId = [...text.matchAll(/^id: (\S+)$/gm)].at(-1)![1]!;
+  // A plain answer stays plain JSON, and the broken call goes on.
+  const released = await client.call('release', '{}');
+  expect(released.headers['content-type']).toBe('application/json');
+  await released.rest();
+
+  const other = await connectHandshake(url, token, version);
+  const stranger = await ambit.open();
+  expect((await resume(other.transportId, lastId)).status).toBe(400);
+  expect((await resume(client.transportId, lastId, stranger.token)).status).toBe(404);
+  expect((await resume(client.transportId, lastId.replace(/^a./, 'aX'))).status).toBe(400);
+  const rest = await resume(client.transportId, lastId);
+  expect(rest.status).toBe(200);
+  expect((await rest.rest()).map((event) => JSON.parse(event))).toEqual([
+    { jsonrpc: '2.0', id: 7, result: { content: [{ type: 'text', text: 'done' }] } },
+  ]);
+  await (await client.leave()).rest();
+  expect((await resume(client.transportId, lastId)).status).toBe(404);
+});
+
+test('go-sdk: a modern notification without an envelope is accepted', async () => {
+  const body =
+    '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"context canceled"}}';
+  const sent = await sendModern(url, token, { method: 'notifications/cancelled' }, body);
+  expect(sent.status).toBe(202);
+  await sent.rest();
+  const opened = await sendModern(url, token, { method: 'initialize' });
+  expect([opened.status, (await readAnswer(opened)).error?.code]).toEqual([404, -32601]);
+});
+
+const limits: ResumeLimits = {
+  ...{ eventsPerStream: 4, bytesPerStream: 1000, streamsPerClient: 3, bytesPerClient: 2000 },
+  ...{ streams: 5, bytes: 3000, awayMs: 60_000, sentMs: 60_000 },
+};
+
+function createSink() {
+  const written: string[] = [];
+  let ended = false;
+  const sink: EventSink = {
+    writeEvents: (bytes) => written.push(bytes.toString()) > 0,
+    endEvents() {
+      ended = true;
+    },
+    onDrain: (listener) => listener(),
+    reportDelivery() {},
+    destroy() {},
+  };
+  return { sink, text: () => written.join(''), isEnded: () => ended };
+}
+
+const createCaller = () => ({ version: '2025-11-25' }) as Caller;
+const session = { id: 's', trustLevel: 'direct', permissions: [] } as unknown as Session;
+
+test('streams of clients that never come back stay within the limits', () => {
+  const streams = createResumableStreams(limits);
+  let lost = 0;
+  for (let client = 0; client < 10; client++) {
+    const caller = createCaller();
+    for (let call = 0; call < 10; call++) {
+      const { sink } = createSink();
+      const stream = streams.open({ caller, session, requestIds: ['1'], sink, onLost: () => lost++ });
+      stream.send(Buffer.from('{}'));
+      if (call % 2 === 0) stream.detach(sink);
+      else stream.finish(Buffer.from('{}'));
+    }
+  }
+  const { streams: kept, away, bytes } = streams.count();
+  expect([kept, away]).toEqual([limits.streams, limits.streams]);
+  expect(bytes).toBeLessThanOrEqual(limits.bytes);
+  expect(lost).toBeGreaterThan(40);
+});
+
+test('a client that missed too much is told so, and a restricted session gets nothing', () => {
+  const streams = createResumableStreams(limits);
+  const caller = createCaller();
+  const [first, second] = [createSink(), createSink()];
+  let lost = 0;
+  const stream = streams.open({ caller, session, requestIds: ['9'], sink: first.sink, onLost: () => lost++ });
+  const id = /^id: (\S+)$/m.exec(first.text())![1]!;
+  expect(stream.belongsTo({ caller, session: { ...session, trustLevel: 'sandboxed' } })).toBe(false);
+  expect(stream.belongsTo({ caller: createCaller(), session })).toBe(false);
+  stream.detach(first.sink);
+  for (let event = 0; event < limits.eventsPerStream + 1; event++) stream.send(Buffer.from('{}'));
+  expect([lost, streams.count().bytes]).toEqual([1, 0]);
+  const found = streams.find(id)!;
+  found.stream.continueOn(second.sink, found.after);
+  expect(second.text()).toContain('"id":9,"error"');
+  expect(second.isEnded()).toBe(true);
+  expect(streams.find(id)).toBeUndefined();
+});
