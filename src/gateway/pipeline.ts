@@ -22,6 +22,7 @@ import { authorize } from './stages/authorize.ts';
 import { bindAddress } from './stages/bind-address.ts';
 import { bindTransport } from './stages/bind-transport.ts';
 import { cacheResults } from './stages/cache-results.ts';
+import { checkParamHeaders } from './stages/check-param-headers.ts';
 import { checkParams } from './stages/check-params.ts';
 import { closeStreamOnKeyRevoked, type KeyRevocation } from './stages/close-stream-on-key-revoked.ts';
 import { detectIdleSession } from './stages/detect-idle-session.ts';
@@ -112,6 +113,8 @@ export function requestPipeline(parts: PipelineParts): StageList<Exchange, Final
       .use(routeTool(parts))
       // Before `requireApprovedTools`, which may start the server: a call that is denied does not start it.
       .use(enforceToolRules(parts.tools, parts.listeners))
+      // Before `requireApprovedTools`, which answers some lists of tools itself: this stage reads the lists.
+      .use(checkParamHeaders())
       // After the rules, because it may have to start the server and ask for its tools.
       .use(requireApprovedTools(parts.approvals, parts.catalog, resolution, serverCallers, parts.createListReply))
       // After everything that can refuse a call, so that a cached result is returned only for a permitted call.

@@ -29,6 +29,9 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   } else if (method === 'tools/call') {
     for (const each of held.splice(0)) write({ id: each, result: { content: [{ type: 'text', text: 'done' }] } });
     write({ id, result: { content: [] } });
+  } else if (method === 'tools/list') {
+    const properties = { region: { type: 'string', 'x-mcp-header': 'Region' }, note: { type: 'string' } };
+    write({ id, result: { tools: [{ name: 'placed', inputSchema: { type: 'object', properties } }] } });
   } else if (id !== undefined) write({ id, error: { code: -32601, message: 'Method not found' } });
 });`;
 
@@ -103,6 +106,19 @@ test('go-sdk: a modern notification without an envelope is accepted', async () =
   await sent.rest();
   const opened = await sendModern(url, token, { method: 'initialize' });
   expect([opened.status, (await readAnswer(opened)).error?.code]).toEqual([404, -32601]);
+});
+
+test('Mcp-Param headers are checked for a server that cannot see them', async () => {
+  await readAnswer(sendModern(url, token, { method: 'tools/list' }));
+  const call = async (headers: Record<string, string>) => {
+    const params = '"name":"placed","arguments":{"region":"Hello","note":"x"}';
+    const sent = await sendModern(url, token, { name: 'placed', params, headers });
+    return [sent.status, (await readAnswer(sent)).error?.code];
+  };
+  expect(await call({})).toEqual([400, -32020]);
+  expect(await call({ 'mcp-param-region': 'Other' })).toEqual([400, -32020]);
+  expect(await call({ 'mcp-param-region': '=?base64?SGVsbG8?=' })).toEqual([400, -32020]);
+  expect(await call({ 'mcp-param-region': '=?base64?SGVsbG8=?=', 'mcp-param-unknown': 'x' })).toEqual([200, undefined]);
 });
 
 const limits: ResumeLimits = {
