@@ -117,182 +117,190 @@ interface KeptStream extends ResumableStream {
   canContinue(after: number): boolean;
 }
 
+/** The streams of all clients. */
+interface AllStreams {
+  readonly limits: ResumeLimits;
+  readonly streams: Map<string, KeptStream>;
+  /** All streams without a connection, the longest away first. */
+  readonly away: Set<KeptStream>;
+  readonly byClient: WeakMap<Caller, ClientStreams>;
+  bytes: number;
+}
+
 /**
  * Creates the streams of all clients. An id has 128 random bits and works only for the client that got it, so ids of
  * other clients and forgotten ids look alike.
  */
 export function createResumableStreams(limits: ResumeLimits = defaultLimits): ResumableStreams {
-  const streams = new Map<string, KeptStream>();
-  /** All streams without a connection, the longest away first. */
-  const away = new Set<KeptStream>();
-  const byClient = new WeakMap<Caller, ClientStreams>();
-  let allBytes = 0;
-
-  function clientOf(caller: Caller): ClientStreams {
-    const known = byClient.get(caller);
-    if (known !== undefined) return known;
-    const client: ClientStreams = { bytes: 0, away: new Set() };
-    byClient.set(caller, client);
-    return client;
-  }
-
-  function open({ caller, session, requestIds, sink: firstSink, ...answer }: NewStream): ResumableStream {
-    const id = `${requestIds === 'standing' ? 's' : 'a'}${randomBytes(16).toString('base64url')}`;
-    const client = clientOf(caller);
-    const events: KeptEvent[] = [];
-    let sink: EventSink | undefined = firstSink;
-    let bytes = 0;
-    let last = -1;
-    /** The number of the first event that is kept or will be. */
-    let first = 0;
-    let state: 'open' | 'finished' | 'lost' | 'forgotten' = 'open';
-    let timer: NodeJS.Timeout | undefined;
-    // An ended stream must not keep its request in memory.
-    let onLost: (() => void) | undefined = answer.onLost;
-
-    function count(change: number): void {
-      bytes += change;
-      client.bytes += change;
-      allBytes += change;
-    }
-
-    function keepFor(ms: number): void {
-      clearTimeout(timer);
-      timer = setTimeout(() => stream.forget(), ms).unref();
-      client.away.add(stream);
-      away.add(stream);
-      while (client.away.size > limits.streamsPerClient) firstOf(client.away)?.forget();
-      while (away.size > limits.streams) firstOf(away)?.forget();
-    }
-
-    function noteConnected(): void {
-      clearTimeout(timer);
-      client.away.delete(stream);
-      away.delete(stream);
-    }
-
-    function loseEvents(): void {
-      count(-bytes);
-      events.length = 0;
-      first = last + 1;
-    }
-
-    /** Frees the events of a client that is away and has missed too many of them. It is told so when it comes back. */
-    function markLost(): void {
-      loseEvents();
-      first = Number.POSITIVE_INFINITY;
-      if (state === 'open') {
-        state = 'lost';
-        onLost?.();
-        onLost = undefined;
-      }
-    }
-
-    /** Makes room by the longest absent streams of the client, then of all clients, then of this stream itself. */
-    function makeRoom(): void {
-      const isStreamFull = () => events.length > limits.eventsPerStream || bytes > limits.bytesPerStream;
-      for (const other of client.away) if (other !== stream && client.bytes > limits.bytesPerClient) other.forget();
-      for (const other of away) if (other !== stream && allBytes > limits.bytes) other.forget();
-      while (isStreamFull() || client.bytes > limits.bytesPerClient || allBytes > limits.bytes) {
-        if (sink === undefined) markLost();
-        else if (!stream.dropOldest()) return;
-      }
-    }
-
-    function keep(text: Buffer, lead: string): Buffer {
-      const head = Buffer.from(`${lead}id: ${id}.${++last}\n${text.length === 0 ? '' : 'event: message\n'}data: `);
-      const event = Buffer.concat([head, text, eventEnd]);
-      events.push({ number: last, bytes: event });
-      count(event.length);
-      makeRoom();
-      return event;
-    }
-
-    const stream: KeptStream = {
-      sink: () => sink,
-      belongsTo: (owner) => owner.caller === caller && isDeepStrictEqual(limitsOf(owner.session), limitsOf(session)),
-      canContinue: (after) => after <= last && (requestIds !== 'standing' || after + 1 >= first),
-      send(message) {
-        if (state !== 'open') return true;
-        const event = keep(toSingleLine(message), '');
-        return sink?.writeEvents(event) ?? true;
-      },
-      finish(message) {
-        if (state !== 'open') return;
-        if (message !== undefined) stream.send(message);
-        // Without room for the last message, the stream is lost already.
-        if ((state as string) !== 'open') return;
-        state = 'finished';
-        onLost = undefined;
-        sink?.endEvents();
-        keepFor(sink === undefined ? limits.awayMs : limits.sentMs);
-        sink = undefined;
-      },
-      close() {
-        const connected = sink;
-        stream.forget();
-        connected?.endEvents();
-      },
-      detach(closed) {
-        if (sink !== closed || state !== 'open') return;
-        sink = undefined;
-        // A client that got no id cannot come back for the rest.
-        if (last === -1) stream.forget();
-        else keepFor(limits.awayMs);
-      },
-      continueOn(next, after) {
-        const before = sink;
-        sink = next;
-        noteConnected();
-        before?.destroy();
-        if (after + 1 < first) {
-          for (const requestId of requestIds === 'standing' ? [] : requestIds) next.writeEvents(composeLoss(requestId));
-          next.endEvents();
-          sink = undefined;
-          stream.forget();
-          return;
-        }
-        // The client has read the events up to this one.
-        while ((events[0]?.number ?? Number.POSITIVE_INFINITY) <= after) stream.dropOldest();
-        if (events.length > 0) next.writeEvents(Buffer.concat(events.map((event) => event.bytes)));
-        if (state === 'open') return;
-        next.endEvents();
-        sink = undefined;
-        keepFor(limits.sentMs);
-      },
-      dropOldest() {
-        const oldest = events.shift();
-        if (oldest === undefined) return false;
-        first = oldest.number + 1;
-        count(-oldest.bytes.length);
-        return true;
-      },
-      forget() {
-        if (state === 'forgotten') return;
-        noteConnected();
-        streams.delete(id);
-        loseEvents();
-        state = 'forgotten';
-        sink = undefined;
-        onLost?.();
-        onLost = undefined;
-      },
-    };
-    streams.set(id, stream);
-    // Earlier clients would read the empty data as a message.
-    if (caller.version >= firstVersionWithPriming) firstSink.writeEvents(keep(Buffer.alloc(0), `retry: ${retryMs}\n`));
-    return stream;
-  }
-
+  const all: AllStreams = { limits, streams: new Map(), away: new Set(), byClient: new WeakMap(), bytes: 0 };
   return {
-    open,
+    open: (stream) => openStream(all, stream),
     find(eventId) {
       const [, id = '', number = ''] = eventIdPattern.exec(eventId) ?? [];
-      const stream = streams.get(id);
+      const stream = all.streams.get(id);
       return stream?.canContinue(Number(number)) === true ? { stream, after: Number(number) } : undefined;
     },
-    count: () => ({ streams: streams.size, away: away.size, bytes: allBytes }),
+    count: () => ({ streams: all.streams.size, away: all.away.size, bytes: all.bytes }),
   };
+}
+
+function findClient({ byClient }: AllStreams, caller: Caller): ClientStreams {
+  const known = byClient.get(caller);
+  if (known !== undefined) return known;
+  const client: ClientStreams = { bytes: 0, away: new Set() };
+  byClient.set(caller, client);
+  return client;
+}
+
+function openStream(
+  all: AllStreams,
+  { caller, session, requestIds, sink: firstSink, ...answer }: NewStream,
+): ResumableStream {
+  const id = `${requestIds === 'standing' ? 's' : 'a'}${randomBytes(16).toString('base64url')}`;
+  const { limits, streams, away } = all;
+  const client = findClient(all, caller);
+  const events: KeptEvent[] = [];
+  let sink: EventSink | undefined = firstSink;
+  let bytes = 0;
+  let last = -1;
+  /** The number of the first event that is kept or will be. */
+  let first = 0;
+  let state: 'open' | 'finished' | 'lost' | 'forgotten' = 'open';
+  let timer: NodeJS.Timeout | undefined;
+  // An ended stream must not keep its request in memory.
+  let onLost: (() => void) | undefined = answer.onLost;
+
+  function count(change: number): void {
+    bytes += change;
+    client.bytes += change;
+    all.bytes += change;
+  }
+
+  function keepFor(ms: number): void {
+    clearTimeout(timer);
+    timer = setTimeout(() => stream.forget(), ms).unref();
+    client.away.add(stream);
+    away.add(stream);
+    while (client.away.size > limits.streamsPerClient) firstOf(client.away)?.forget();
+    while (away.size > limits.streams) firstOf(away)?.forget();
+  }
+
+  function noteConnected(): void {
+    clearTimeout(timer);
+    client.away.delete(stream);
+    away.delete(stream);
+  }
+
+  function loseEvents(): void {
+    count(-bytes);
+    events.length = 0;
+    first = last + 1;
+  }
+
+  /** Frees the events of a client that is away and has missed too many of them. It is told so when it comes back. */
+  function markLost(): void {
+    loseEvents();
+    first = Number.POSITIVE_INFINITY;
+    if (state === 'open') {
+      state = 'lost';
+      onLost?.();
+      onLost = undefined;
+    }
+  }
+
+  /** Makes room by the longest absent streams of the client, then of all clients, then of this stream itself. */
+  function makeRoom(): void {
+    const isStreamFull = () => events.length > limits.eventsPerStream || bytes > limits.bytesPerStream;
+    for (const other of client.away) if (other !== stream && client.bytes > limits.bytesPerClient) other.forget();
+    for (const other of away) if (other !== stream && all.bytes > limits.bytes) other.forget();
+    while (isStreamFull() || client.bytes > limits.bytesPerClient || all.bytes > limits.bytes) {
+      if (sink === undefined) markLost();
+      else if (!stream.dropOldest()) return;
+    }
+  }
+
+  function keep(text: Buffer, lead: string): Buffer {
+    const head = Buffer.from(`${lead}id: ${id}.${++last}\n${text.length === 0 ? '' : 'event: message\n'}data: `);
+    const event = Buffer.concat([head, text, eventEnd]);
+    events.push({ number: last, bytes: event });
+    count(event.length);
+    makeRoom();
+    return event;
+  }
+
+  const stream: KeptStream = {
+    sink: () => sink,
+    belongsTo: (owner) => owner.caller === caller && isDeepStrictEqual(limitsOf(owner.session), limitsOf(session)),
+    canContinue: (after) => after <= last && (requestIds !== 'standing' || after + 1 >= first),
+    send(message) {
+      if (state !== 'open') return true;
+      const event = keep(toSingleLine(message), '');
+      return sink?.writeEvents(event) ?? true;
+    },
+    finish(message) {
+      if (state !== 'open') return;
+      if (message !== undefined) stream.send(message);
+        if ((state as string) !== 'open') return;
+      state = 'finished';
+      onLost = undefined;
+      sink?.endEvents();
+      keepFor(sink === undefined ? limits.awayMs : limits.sentMs);
+      sink = undefined;
+    },
+    close() {
+      const connected = sink;
+      stream.forget();
+      connected?.endEvents();
+    },
+    detach(closed) {
+      if (sink !== closed || state !== 'open') return;
+      sink = undefined;
+      // A client that got no id cannot come back for the rest.
+      if (last === -1) stream.forget();
+      else keepFor(limits.awayMs);
+    },
+    continueOn(next, after) {
+      const before = sink;
+      sink = next;
+      noteConnected();
+      before?.destroy();
+      if (after + 1 < first) {
+        for (const requestId of requestIds === 'standing' ? [] : requestIds) next.writeEvents(composeLoss(requestId));
+        next.endEvents();
+        sink = undefined;
+        stream.forget();
+        return;
+      }
+      // The client has read the events up to this one.
+      while ((events[0]?.number ?? Number.POSITIVE_INFINITY) <= after) stream.dropOldest();
+      if (events.length > 0) next.writeEvents(Buffer.concat(events.map((event) => event.bytes)));
+      if (state === 'open') return;
+      next.endEvents();
+      sink = undefined;
+      keepFor(limits.sentMs);
+    },
+    dropOldest() {
+      const oldest = events.shift();
+      if (oldest === undefined) return false;
+      first = oldest.number + 1;
+      count(-oldest.bytes.length);
+      return true;
+    },
+    forget() {
+      if (state === 'forgotten') return;
+      noteConnected();
+      streams.delete(id);
+      loseEvents();
+      state = 'forgotten';
+      sink = undefined;
+      onLost?.();
+      onLost = undefined;
+    },
+  };
+  streams.set(id, stream);
+  // Earlier clients would read the empty data as a message.
+  if (caller.version >= firstVersionWithPriming) firstSink.writeEvents(keep(Buffer.alloc(0), `retry: ${retryMs}\n`));
+  return stream;
 }
 
 const eventEnd = Buffer.from('\n\n');

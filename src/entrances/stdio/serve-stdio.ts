@@ -15,7 +15,7 @@ import { ScanError, scanArray } from '../../protocol/json/scan.ts';
 import { readLines } from '../../protocol/lines/read-lines.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import { type Message, MessageError, maxClientValues, readClientMessage } from '../../protocol/message.ts';
-import { findEnvelopeError, readClaimedVersion } from '../../protocol/modern-envelope.ts';
+import { type EnvelopeError, findEnvelopeError, readClaimedVersion } from '../../protocol/modern-envelope.ts';
 import { batchVersion } from '../../protocol/versions.ts';
 
 interface StdioOptions {
@@ -103,9 +103,7 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
       const wrong = findEnvelopeError(message, undefined);
       if (wrong !== undefined) {
         recordRefusal('envelope', wrong.rpc, wrong.message);
-        // A notification has no answer. Some clients stop at an error without an id.
-        if (message.kind !== 'request') return acceptedReply;
-        return { kind: 'message', bytes: composeError(message.id ?? 'null', wrong.rpc, wrong.message, wrong.data) };
+        return refuseEnvelope(message, wrong);
       }
     }
     if (message.kind === 'request') lastEra = era;
@@ -189,6 +187,12 @@ export async function serveStdio(options: StdioOptions): Promise<void> {
   // A client that pipes requests in and closes the pipe still wants the answers.
   await Promise.race([Promise.all([...underWay]), new Promise((resolve) => setTimeout(resolve, lingerMs).unref())]);
   closeClient();
+}
+
+/** Refuses a modern message. A notification has no answer: some clients stop at an error without an id. */
+function refuseEnvelope({ id, kind }: Message, { rpc, message, data }: EnvelopeError): FinalReply {
+  if (kind !== 'request') return acceptedReply;
+  return { kind: 'message', bytes: composeError(id ?? 'null', rpc, message, data) };
 }
 
 function isInitialize({ method }: Message): boolean {
