@@ -204,7 +204,7 @@ async function listening(url: string, headers: Record<string, string>, body?: st
       (response) => {
         response.setEncoding('utf8').on('data', (text: string) => {
           for (const line of text.split('\n')) {
-            if (line.startsWith('data: ')) heard.push((JSON.parse(line.slice(6)) as RpcMessage).method ?? 'answer');
+            if (line.startsWith('data: {')) heard.push((JSON.parse(line.slice(6)) as RpcMessage).method ?? 'answer');
           }
         });
         response.on('error', () => {});

@@ -174,7 +174,7 @@ async function readAnswer(response: IncomingMessage, begin: () => void): Promise
     rest = events.pop() ?? '';
     for (const event of events) {
       const data = /^data: (.*)$/m.exec(event)?.[1];
-      if (data === undefined) continue;
+      if (!data) continue;
       const message = JSON.parse(data) as Message;
       if (message.method === undefined) final = message;
       else begin();
