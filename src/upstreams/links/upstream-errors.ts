@@ -70,6 +70,7 @@ export function withoutServerWords(error: Error): Error {
 export function silenceError(server: string, forMs: number): AmbitError {
   return new AmbitError('UPSTREAM_TIMEOUT', {
     what: `The server "${server}" did not answer for ${forMs / 1000} seconds.`,
+    hint: `Try again with a smaller request. The operator can raise servers.${server}.timeoutSeconds.`,
   });
 }
 
@@ -78,3 +79,36 @@ export function unreadableError(server: string): AmbitError {
     what: `The server "${server}" answered with something that is not an MCP message.`,
   });
 }
+
+/** Errors after which a call certainly had no effect: it was not sent, or the server refused it. */
+const harmless = new WeakMap<Error, 'unsent' | 'refused'>();
+
+/** Marks an error: the call that it ends had no effect. */
+export function markHarmless<Marked extends Error>(error: Marked, why: 'unsent' | 'refused'): Marked {
+  harmless.set(error, why);
+  return error;
+}
+
+/**
+ * Adds to the error of a failed tool call whether the call may have had an effect, because a caller that simply repeats
+ * it could act twice. Errors that do not come from the server, and those of requests that only read, stay as they are.
+ */
+export function explainEffect(error: Error, method: string, isSent: boolean): Error {
+  if (method !== 'tools/call' || !isAmbitError(error)) return error;
+  const { code, rule, retryAfterMs, cause } = error;
+  if (code !== 'UPSTREAM_FAILED' && code !== 'UPSTREAM_TIMEOUT') return error;
+  const why = isSent ? harmless.get(error) : 'unsent';
+  if (why === 'refused') return error;
+  const effect = why === 'unsent' ? 'The call was not sent.' : 'The call may have taken effect.';
+  if (error.message.endsWith(effect)) return error;
+  const hint = why === 'unsent' ? error.hint : `${checkEffect} ${error.hint.replace(/^Try again[^.]*\. */, '')}`.trim();
+  return new AmbitError(code, {
+    what: `${error.message} ${effect}`,
+    hint,
+    ...(rule === undefined ? {} : { rule }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    cause: cause instanceof StderrLines ? new StderrLines(`${cause.plainMessage} ${effect}`, cause.lines) : cause,
+  });
+}
+
+const checkEffect = 'Check whether it did before you repeat it.';

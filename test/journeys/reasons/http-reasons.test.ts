@@ -73,7 +73,7 @@ const cases: Record<string, [Server | undefined, 'http' | 'https', RegExp]> = {
   'needs-http': [createHttp(speakMcp), 'https', /it does not speak TLS \(EPROTO\)\. .*write http:\/\/ instead/],
   'no-http': [createTcp((socket) => socket.end('SSH-2.0-x\r\n')), 'http', /is not HTTP \(HPE_INVALID_CONSTANT\)/],
   hangs: [createTcp((socket) => void socket.destroy()), 'http', /closed the connection without an answer \(ECONNRESET/],
-  refused: [undefined, 'http', /nothing listens at its address \(ECONNREFUSED\)/],
+  refused: [undefined, 'http', /nothing listens at its address \(ECONNREFUSED\)\. (?:The call was not sent\. )?Start/],
   page: [answering(200), 'http', /HTTP 200 instead of an MCP message: it sent a web page\./],
   'no-path': [answering(404), 'http', /HTTP 404 .*there is nothing at its path\. .*\/mcp/],
   'no-post': [answering(405), 'http', /HTTP 405 .*it does not accept POST at this path\. .*HTTP\+SSE/],

@@ -17,6 +17,7 @@ import {
   stateBindings,
 } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
+import { explainEffect } from '../upstream-errors.ts';
 import { closedChannel } from './ask-upstream.ts';
 import { replaceId } from './era-translation.ts';
 
@@ -138,7 +139,11 @@ export function createHeldCalls(binding: Binding) {
       const id = parseHeldId(value);
       const found = id === undefined ? undefined : held.get(id);
       if (found === undefined || id === undefined)
-        throw new AmbitError('UPSTREAM_FAILED', { what: 'The request is no longer open.' });
+        throw explainEffect(
+          new AmbitError('UPSTREAM_FAILED', { what: 'The request is no longer open.' }),
+          message.method,
+          true,
+        );
       const clientId = message.id as string;
       const answers = findMember(params, 'inputResponses');
       const given = answers === undefined ? undefined : readShape(message.bytes, answers);

@@ -8,6 +8,7 @@ import type { BaseLink, Handshake, Link, OnServerMessage, ServerMessage, Upstrea
 import { subscriptionKey } from '../relay/towards-client.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
+import { explainEffect } from '../upstream-errors.ts';
 import { askUpstream, closedChannel } from './ask-upstream.ts';
 import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
@@ -91,7 +92,9 @@ export function bridgeToHandshake(
     // The edits of the pipeline come first: an answer inside the request may go on without it.
     const message = applyMessageEdits(given.message, given.edits);
     const call = { ...given, message, edits: removeEnvelope(message) };
-    await ensureHandshake();
+    await ensureHandshake().catch((error: Error) => {
+      throw explainEffect(error, message.method, false);
+    });
     const wanted = readStringValue(message.bytes, findMember(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
     const resumed = held.resume(call, base.link.pending);

@@ -6,9 +6,8 @@ import { repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
+import { createEventStream, type EventStream } from './resume-stream.ts';
 import { addToken, discardResponse, handshakeHeaders, type Remote, sendRequest } from './send-request.ts';
-
-const reconnectMs = 1000;
 
 /** Creates the dialect of the handshake era: each client has its own session with the upstream, reopened when lost. */
 export function createHandshakeDialect(
@@ -23,7 +22,7 @@ export function createHandshakeDialect(
   let handshake: Handshake | undefined;
   let repeating: Promise<void> | undefined;
   let closed = false;
-  const streams = new Set<() => void>();
+  const streams = new Set<EventStream>();
 
   function readSessionId(response: IncomingMessage): string | undefined {
     const id = response.headers['mcp-session-id'];
@@ -51,6 +50,7 @@ export function createHandshakeDialect(
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
     const afterwards = handshakeHeaders(upstreamSession, version);
     discardResponse(await sendRequest(server, 'POST', afterwards, initialized, server.timeoutMs).response);
+    for (const stream of streams) stream.restart();
   }
 
   function rememberHandshake(answer: Message): void {
@@ -59,6 +59,11 @@ export function createHandshakeDialect(
     // The version goes into a header of every request, so anything but a revision of MCP is dropped.
     version = negotiated !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(negotiated) ? negotiated : undefined;
     handshake = { version: version ?? '', result: readRawValue(answer.bytes, answer.result) };
+  }
+
+  function streamHeaders(eventId: string | undefined): Record<string, string> {
+    const headers = { ...handshakeHeaders(upstreamSession, version), accept: 'text/event-stream' };
+    return eventId === undefined ? headers : { ...headers, 'last-event-id': eventId };
   }
 
   function ensureSession(): Promise<void> {
@@ -99,49 +104,34 @@ export function createHandshakeDialect(
       initializeParams = repeatableParams(message);
     },
 
-    openEventStream(stream, receive) {
-      let lastEventId: string | undefined;
-      let abort = () => {};
-      const end = () => abort();
-      streams.add(end);
-      stream.onGone(() => {
-        streams.delete(end);
-        end();
+    streamHeaders,
+
+    openEventStream(channel, receive) {
+      if (closed || channel.isGone()) return;
+      const stream = createEventStream(
+        (eventId) => sendRequest(server, 'GET', streamHeaders(eventId)),
+        (response, { onEventId, onRetry }) =>
+          readAnswer(response, {
+            server: server.name,
+            maxBytes,
+            onEventId,
+            onRetry,
+            onMessage(message) {
+              receive(message, response);
+              return false;
+            },
+          }),
+      );
+      streams.add(stream);
+      channel.onGone(() => {
+        streams.delete(stream);
+        stream.end();
       });
-      const open = async (): Promise<void> => {
-        if (stream.isGone() || closed) return;
-        const resume: Record<string, string> = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-        const sending = sendRequest(server, 'GET', {
-          ...handshakeHeaders(upstreamSession, version),
-          accept: 'text/event-stream',
-          ...resume,
-        });
-        abort = sending.abort;
-        const response = await sending.response;
-        if (response.statusCode !== 200) {
-          discardResponse(response);
-          // 405 means a server without such a stream. Other errors show on the next request.
-          return;
-        }
-        await readAnswer(response, {
-          server: server.name,
-          maxBytes,
-          onMessage(message: Message) {
-            receive(message, response);
-            return false;
-          },
-          onEventId(id) {
-            lastEventId = id;
-          },
-        }).catch(() => {});
-        setTimeout(() => void open().catch(() => {}), reconnectMs).unref();
-      };
-      void open().catch(() => {});
     },
 
     close() {
       closed = true;
-      for (const end of streams) end();
+      for (const stream of streams) stream.end();
       if (upstreamSession === undefined) return;
       const headers = handshakeHeaders(upstreamSession, version);
       sendRequest(server, 'DELETE', headers, undefined, server.timeoutMs).response.then(discardResponse, () => {});

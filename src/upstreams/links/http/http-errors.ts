@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError, errorTable } from '../../../errors.ts';
 import type { HttpServer } from '../../definition.ts';
+import { markHarmless } from '../upstream-errors.ts';
 
 const { hint: failureHint } = errorTable.UPSTREAM_FAILED;
 
@@ -48,15 +49,20 @@ const speaksOther: Reason = ['its answer is not HTTP', checkUrl];
 const mayNeedTls = 'If it speaks HTTPS, write https:// instead of http:// in its url.';
 
 /** The error for a request that got no answer. Callers learn the reason, but not the address. */
-export function unreachableError({ name, url }: HttpServer, cause: Error | undefined): AmbitError {
+export function unreachableError(
+  { name, url }: Pick<HttpServer, 'name' | 'url'>,
+  cause: Error | undefined,
+  isConnected: boolean,
+): AmbitError {
   const { code = '', message = '' } = (cause ?? {}) as NodeJS.ErrnoException;
   const [why, hint] = findConnectionReason(code, message) ?? ['the connection failed', failureHint];
   const isPlain = url.protocol === 'http:' && (code === 'ECONNRESET' || code.startsWith('HPE_'));
-  return new AmbitError('UPSTREAM_FAILED', {
+  const error = new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${name}" cannot be reached: ${why}${code === '' ? '' : ` (${code})`}.`,
     hint: isPlain ? `${hint} ${mayNeedTls}` : hint,
     cause,
   });
+  return isConnected ? error : markHarmless(error, 'unsent');
 }
 
 function findConnectionReason(code: string, message: string): Reason | undefined {
@@ -96,10 +102,11 @@ const statusReasons: Readonly<Record<number, Reason>> = {
 /** The error for an answer that is no MCP message. */
 export function notMcpError(server: string, { statusCode: status = 0, headers }: IncomingMessage): AmbitError {
   const [why, hint] = findStatusReason(status, headers['content-type'] ?? '');
-  return new AmbitError('UPSTREAM_FAILED', {
+  const error = new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with HTTP ${status} instead of an MCP message: ${why}.`,
     hint,
   });
+  return status >= 300 && status < 500 ? markHarmless(error, 'refused') : error;
 }
 
 function findStatusReason(status: number, type: string): Reason {

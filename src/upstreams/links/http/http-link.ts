@@ -5,7 +5,7 @@ import type { Channel, Era, FinalReply } from '../../../protocol/channel.ts';
 import { composeError, composeNotification } from '../../../protocol/compose-message.ts';
 import { replaceValue } from '../../../protocol/json/edit.ts';
 import { findMember } from '../../../protocol/json/scan.ts';
-import { findIdMember, type Message } from '../../../protocol/message.ts';
+import { findIdMember, type Message, readMessage } from '../../../protocol/message.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
 import { sessionScopeKey } from '../../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../../sessions/session.ts';
@@ -14,6 +14,7 @@ import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../
 import {
   createPendingCall,
   createPendingCalls,
+  failCall,
   type PendingCall,
   type PendingCalls,
   settleCall,
@@ -27,10 +28,11 @@ import {
   toUpstreamNotification,
   toUpstreamRequest,
 } from '../relay/towards-upstream.ts';
-import { silenceError } from '../upstream-errors.ts';
+import { markHarmless, silenceError } from '../upstream-errors.ts';
 import { notMcpError } from './http-errors.ts';
 import { brokenOffError, readAnswer } from './read-answer.ts';
 import { holdStream, isHeld, releaseStream } from './read-sse.ts';
+import { createStreamPosition, resumeStream, type StreamPosition } from './resume-stream.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 
 /** The differences between the eras: the headers of a request, and the upstream's own session. */
@@ -47,6 +49,8 @@ export interface HttpDialect {
   inspect(message: Message, response: IncomingMessage, headers: Readonly<Record<string, string>>): Promise<boolean>;
   /** Runs after the final message of a request. */
   onCompleted(message: Message, answer: Message): void;
+  /** The headers that open a stream, after this event if there is one. Handshake era only. */
+  streamHeaders(eventId: string | undefined): Record<string, string>;
   /** Opens the upstream's stream for messages that no request waits for. */
   openEventStream(stream: Channel, receive: (message: Message, response: IncomingMessage) => void): void;
   close(): void;
@@ -64,7 +68,8 @@ interface HttpLinkOptions {
 /** The parts of one link that its functions share. */
 interface LinkParts extends HttpLinkOptions {
   readonly pending: PendingCalls;
-  readonly sendings: Map<number, PendingResponse>;
+  /** The open exchange of each call: a request, or the wait before a stream is resumed. */
+  readonly sendings: Map<number, Pick<PendingResponse, 'abort'>>;
   /** Passes a request or notification of the server on. */
   forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void;
 }
@@ -75,7 +80,7 @@ const closeDelayMs = 1000;
 export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const { server, dialect, binding, limits } = options;
   const pending = createPendingCalls();
-  const sendings = new Map<number, PendingResponse>();
+  const sendings: LinkParts['sendings'] = new Map();
   const rate = createRateLimit(limits.notificationsPerSecond);
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
@@ -106,15 +111,22 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     sendings.delete(upstreamId);
   }
 
-  function cancelAbandoned(waiting: PendingCall, message: Message): void {
-    const { upstreamId } = waiting;
-    if (pending.take(upstreamId) === undefined) return;
-    if (dialect.era === 'handshake') {
-      const params = { requestId: upstreamId, reason: 'the caller has disconnected' };
-      postMessage(parts, composeNotification('notifications/cancelled', params), message);
+  /** Takes a call that is given up and tells the upstream. In the modern era the closed request tells it. */
+  function cancelUpstream(call: PendingCall, reason: string): void {
+    const { upstreamId } = call;
+    pending.take(upstreamId);
+    if (dialect.era === 'handshake' && call.isSent) {
+      const bytes = composeNotification('notifications/cancelled', { requestId: upstreamId, reason });
+      postMessage(parts, bytes, readMessage(bytes));
     }
-    abortSending(waiting);
-    waiting.settle({ kind: 'accepted' });
+    abortSending(call);
+  }
+
+  function cancelAbandoned(upstreamId: number): void {
+    const call = pending.get(upstreamId);
+    if (call === undefined) return;
+    cancelUpstream(call, 'the caller has disconnected');
+    call.settle({ kind: 'accepted' });
   }
 
   const link: BaseLink = {
@@ -136,14 +148,14 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
         const name = readTargetName(message);
         const waiting = createPendingCall(call, message, name, upstreamId, binding, server.timeoutMs, settle, fail);
         pending.add(waiting);
-        if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(waiting, message));
+        if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(upstreamId));
         sendAndRead(parts, call, waiting)
           .catch((error: Error) => {
             // A call that was given up says nothing about the server.
             const failed = pending.take(upstreamId);
             if (failed === undefined) return;
             server.onFailed(error);
-            failed.fail(error);
+            failCall(failed, error);
           })
           .finally(() => sendings.delete(upstreamId));
       });
@@ -193,9 +205,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     dropSession() {},
     sweep(now) {
       for (const call of pending.findOverdue(now)) {
-        pending.take(call.upstreamId);
-        abortSending(call);
-        call.fail(silenceError(server.name, call.timeoutMs));
+        cancelUpstream(call, 'timed out');
+        failCall(call, silenceError(server.name, call.timeoutMs));
       }
     },
 
@@ -204,7 +215,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       closing = reason;
       for (const call of pending.drain()) {
         abortSending(call);
-        call.fail(reason);
+        failCall(call, reason);
       }
       dialect.close();
       // The delay lets the last requests reach the upstream.
@@ -218,7 +229,10 @@ async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: Pendin
   const { server, dialect, binding, pending } = parts;
   await dialect.prepare();
   // The headers for the user may have to be waited for, so the call is checked again before it is sent.
-  const beforeSend = () => void call.acting?.recheck?.();
+  const beforeSend = () => {
+    call.acting?.recheck?.();
+    waiting.isSent = true;
+  };
   for (let attempt = 0; ; attempt++) {
     // A call that was cancelled, timed out or ended meanwhile must not reach the upstream.
     if (pending.get(waiting.upstreamId) === undefined) return;
@@ -242,44 +256,85 @@ async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: Pendin
   }
 }
 
+/** Reads the answer to a call. A stream that ends before it is resumed where the upstream allows that. */
 async function readReply(
   parts: LinkParts,
   call: UpstreamCall,
   response: IncomingMessage,
   waiting: PendingCall,
 ): Promise<void> {
-  const { server, dialect, binding, limits, pending } = parts;
+  const { server, dialect, pending } = parts;
+  const { upstreamId } = waiting;
   const status = response.statusCode ?? 0;
   // A login that the upstream wants is between Ambit and the upstream: the client must not take it for Ambit's own.
   if (status === 401 || status === 403 || status === 407) {
     discardResponse(response);
     throw notMcpError(server.name, response);
   }
-  await readAnswer(response, {
+  const position = createStreamPosition();
+  const isWanted = () => pending.get(upstreamId) !== undefined;
+  const setAbort = (abort: () => void) => void parts.sendings.set(upstreamId, { abort });
+  const open = (eventId: string | undefined) => sendRequest(server, 'GET', dialect.streamHeaders(eventId));
+  for (let stream: IncomingMessage | undefined = response; stream !== undefined; ) {
+    await readMessages(parts, call, stream, waiting, position);
+    if (!isWanted()) return;
+    stream = canResume(dialect, position) ? await resumeStream(position, open, isWanted, setAbort) : undefined;
+  }
+  if (isWanted()) throw brokenOffError(server.name);
+}
+
+function canResume({ era }: HttpDialect, { eventId }: StreamPosition): boolean {
+  return eventId !== undefined && era === 'handshake';
+}
+
+/** Reads the messages of one response, until the final one or the end. */
+function readMessages(
+  parts: LinkParts,
+  call: UpstreamCall,
+  response: IncomingMessage,
+  waiting: PendingCall,
+  position: StreamPosition,
+): Promise<void> {
+  const { server, dialect, limits, pending } = parts;
+  const status = response.statusCode ?? 0;
+  return readAnswer(response, {
     server: server.name,
     maxBytes: limits.messageBytes,
+    onEventId: position.onEventId,
+    onRetry: position.onRetry,
+    canResume: () => canResume(dialect, position),
     onMessage(message) {
       if (message.kind !== 'response') {
         parts.forward(message, pending.get(waiting.upstreamId) ?? waiting, response);
         return false;
       }
       const isOurs = message.id === String(waiting.upstreamId) || (message.id === 'null' && status >= 400);
-      // A bridge may have replaced the pending call.
-      const asker = isOurs ? pending.take(waiting.upstreamId) : undefined;
-      if (asker === undefined) return false;
-      dialect.onCompleted(call.message, message);
-      settleCall(server, asker, message, () => ({
-        kind: 'message',
-        bytes:
-          findMember(message.shape, 'id') === undefined
-            ? composeError(asker.clientId, -32603, 'The server answered without an id')
-            : toClientResponse(message, asker, binding),
-        status: clientStatus(status, message, dialect.era),
-      }));
-      return true;
+      return isOurs && settleAnswer(parts, call, waiting.upstreamId, message, status);
     },
   });
-  pending.take(waiting.upstreamId)?.fail(brokenOffError(server.name));
+}
+
+/** Settles a call with its answer; false when the call was given up. */
+function settleAnswer(
+  { server, dialect, binding, pending }: LinkParts,
+  call: UpstreamCall,
+  upstreamId: number,
+  message: Message,
+  status: number,
+): boolean {
+  // A bridge may have replaced the pending call.
+  const asker = pending.take(upstreamId);
+  if (asker === undefined) return false;
+  dialect.onCompleted(call.message, message);
+  settleCall(server, asker, message, () => ({
+    kind: 'message',
+    bytes:
+      findMember(message.shape, 'id') === undefined
+        ? composeError(asker.clientId, -32603, 'The server answered without an id')
+        : toClientResponse(message, asker, binding),
+    status: clientStatus(status, message, dialect.era),
+  }));
+  return true;
 }
 
 /** Posts a message that nobody waits for; the answer of the upstream is discarded. */
@@ -305,8 +360,9 @@ function clientStatus(status: number, answer: Message, era: Era): number {
 
 /** The lost session is between Ambit and the upstream: the client has another one, with Ambit. */
 function sessionLostError(server: string): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', {
+  const error = new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" does not know the session that it has just created.`,
     hint: 'Try again later. The session with Ambit stays open.',
   });
+  return markHarmless(error, 'refused');
 }

@@ -22,6 +22,7 @@ export function createModernDialect(server: Remote, verdicts: EraVerdicts, maxBy
     headers: modernHeaders,
     inspect: async () => false,
     onCompleted() {},
+    streamHeaders: () => ({}),
     openEventStream() {},
     close() {},
   };

@@ -17,7 +17,10 @@ interface AnswerReader {
   readonly maxBytes: number;
   /** Returns true for the final message; the rest of the answer is discarded then. */
   onMessage(message: Message): boolean;
-  onEventId?(id: string): void;
+  onEventId?(id: string | undefined): void;
+  onRetry?(ms: number): void;
+  /** True while a broken stream can be resumed: then it ends without an error. */
+  canResume?(): boolean;
 }
 
 /** Reads each JSON-RPC message of an answer, from JSON or from events; resolves at the end of the answer. */
@@ -67,9 +70,10 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
     };
     readSse(response, {
       maxBytes: reader.maxBytes,
+      onEventId: (id) => reader.onEventId?.(id),
+      onRetry: (ms) => reader.onRetry?.(ms),
       onEvent(event) {
         if (isCutOff) return;
-        if (event.id !== undefined) reader.onEventId?.(event.id);
         const message = parseMessage(event.data, reader.server);
         if (message === undefined) {
           if (!unreadable.admit()) cutOff(floodError(reader.server));
@@ -85,9 +89,10 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
       },
       onTooLong: () => cutOff(new AmbitError('UPSTREAM_TOO_LARGE')),
     });
+    const breakOff = () => (reader.canResume?.() ? resolve() : reject(brokenOffError(reader.server)));
     response.on('end', resolve);
-    response.on('error', () => reject(brokenOffError(reader.server)));
-    response.on('close', () => reject(brokenOffError(reader.server)));
+    response.on('error', breakOff);
+    response.on('close', breakOff);
   });
 }
 
@@ -108,6 +113,7 @@ function floodError(server: string): AmbitError {
 
 export function brokenOffError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" closed the connection in the middle of its answer.`,
+    what: `The server "${server}" closed the connection before its answer was complete.`,
+    hint: `Try again. If it keeps failing, check the log of the server, and proxies between it and Ambit that close long requests.`,
   });
 }

@@ -5,27 +5,38 @@ import { createTurnBudget } from '../../../protocol/lines/read-lines.ts';
 const holders = new WeakMap<Readable, Set<string>>();
 
 interface SseEvent {
+  /** The type of the event; empty for an ordinary message. */
+  readonly name: string;
   readonly data: Buffer;
-  readonly id: string | undefined;
+}
+
+interface SseListener {
+  readonly maxBytes: number;
+  onEvent(event: SseEvent): void;
+  /** Called at the end of each event with an id, before `onEvent`. Undefined: the stream cannot be resumed here. */
+  onEventId?(id: string | undefined): void;
+  /** The server wants a client to wait this long before it reconnects. */
+  onRetry?(ms: number): void;
+  onTooLong(): void;
 }
 
 const newline = 0x0a;
 const space = 0x20;
 /** The cost of a line beside its text: an event of a million empty lines is not small. */
 const lineCost = 128;
+/** An id is sent back in a header, so it must be short and fit into one. */
+const sendableId = /^[\x20-\x7e\x80-\xff]{1,2048}$/;
 
 /**
  * Reads server-sent events as bytes (WHATWG HTML, "Server-sent events"), so that a large message is not decoded twice. A
  * flood of lines is read in parts, so that other sessions are served in between. `onTooLong` ends the reading.
  */
-export function readSse(
-  stream: Readable,
-  options: { readonly maxBytes: number; onEvent(event: SseEvent): void; onTooLong(): void },
-): void {
+export function readSse(stream: Readable, options: SseListener): void {
   const opening = createPieceBuffer();
   let isOpen = false;
   let data: Buffer[] = [];
   let size = 0;
+  let name = '';
   let id: string | undefined;
   let isDone = false;
   let hasEnded = false;
@@ -34,21 +45,27 @@ export function readSse(
 
   function handleLine(text: Buffer): void {
     if (text.length === 0) {
-      const lines = data;
+      const event = { lines: data, name, id };
       data = [];
+      name = '';
+      id = undefined;
       size = 0;
-      if (lines.length > 0) options.onEvent({ data: lines.length === 1 ? (lines[0] as Buffer) : joinLines(lines), id });
+      // An id counts only at the end of its event: a stream that breaks off before is resumed before that event.
+      if (event.id !== undefined) options.onEventId?.(sendableId.test(event.id) ? event.id : undefined);
+      if (event.lines.length > 0) options.onEvent({ name: event.name, data: joinLines(event.lines) });
       return;
     }
     const colon = text.indexOf(0x3a);
     if (colon === 0) return;
-    const name = text.toString('latin1', 0, colon === -1 ? text.length : colon);
+    const field = text.toString('latin1', 0, colon === -1 ? text.length : colon);
     let from = colon === -1 ? text.length : colon + 1;
     if (text[from] === space) from++;
-    if (name === 'data') {
+    if (field === 'data') {
       data.push(text.subarray(from));
       size += lineCost;
-    } else if (name === 'id') id = text.toString('utf8', from);
+    } else if (field === 'id') id = text.toString('latin1', from);
+    else if (field === 'event') name = text.toString('latin1', from);
+    else if (field === 'retry') readRetry(text.toString('latin1', from), options);
   }
 
   /** Splits a chunk into lines. Returns the rest when the time for one part is used up. */
@@ -109,7 +126,12 @@ function withoutReturn(text: Buffer): Buffer {
   return text[text.length - 1] === 0x0d ? text.subarray(0, -1) : text;
 }
 
+function readRetry(text: string, { onRetry }: SseListener): void {
+  if (/^\d{1,9}$/.test(text)) onRetry?.(Number(text));
+}
+
 function joinLines(lines: Buffer[]): Buffer {
+  if (lines.length === 1) return lines[0] as Buffer;
   return Buffer.concat(lines.flatMap((each, index) => (index === 0 ? [each] : [Buffer.from('\n'), each])));
 }
 

@@ -149,8 +149,13 @@ function sendOnce(
       ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': body.length }),
     },
   });
+  let isConnected = false;
+  request.once('socket', (socket) => {
+    isConnected = !socket.connecting;
+    if (!isConnected) socket.once(secure ? 'secureConnect' : 'connect', () => (isConnected = true));
+  });
   const response = new Promise<IncomingMessage>((resolve, reject) => {
-    const fail = (cause?: Error) => reject(isAmbitError(cause) ? cause : unreachableError(server, cause));
+    const fail = (cause?: Error) => reject(isAmbitError(cause) ? cause : unreachableError(server, cause, isConnected));
     request.once('response', resolve);
     request.once('error', fail);
     // A switch to another protocol ends a request with neither a response nor an error.

@@ -5,6 +5,7 @@ import type { Message } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { UpstreamCall } from '../link.ts';
+import { explainEffect } from '../upstream-errors.ts';
 import { findQuestionRefusalIn } from './questions.ts';
 import type { RequestOrigin } from './towards-client.ts';
 import { type Binding, readProgressToken } from './towards-upstream.ts';
@@ -27,6 +28,8 @@ export interface PendingCall extends RequestOrigin {
   /** The time that the upstream may stay silent. A listen stream has no limit. */
   readonly timeoutMs: number;
   lastHeardAt: number;
+  /** True once the call was handed to the transport: from then on it may have an effect. */
+  isSent: boolean;
   /** True when the connection of the call is gone. In the handshake era that does not cancel the call. */
   isLost: boolean;
 }
@@ -126,6 +129,7 @@ export function createPendingCall(
     fail,
     timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : timeoutMs,
     lastHeardAt: Date.now(),
+    isSent: false,
     isLost: false,
   };
 }
@@ -143,6 +147,11 @@ export function settleCall(
     else call.fail(refusal);
   } catch (cause) {
     const what = `The answer of the server "${server.name}" is not valid.`;
-    call.fail(new AmbitError('UPSTREAM_FAILED', { what, cause }));
+    failCall(call, new AmbitError('UPSTREAM_FAILED', { what, cause }));
   }
+}
+
+/** Fails a call that was taken. The error says whether the call may have had an effect. */
+export function failCall(call: PendingCall, error: Error): void {
+  call.fail(explainEffect(error, call.method, call.isSent));
 }

@@ -4,7 +4,7 @@ import type { Era } from '../../../protocol/channel.ts';
 import { type Message, MessageError } from '../../../protocol/message.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
-import { type PendingCalls, questionCarriers, settleCall } from '../relay/pending-calls.ts';
+import { failCall, type PendingCalls, questionCarriers, settleCall } from '../relay/pending-calls.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { httpStatusFor, toClientResponse } from '../relay/towards-client.ts';
 import { tooDenseError, unreadableError } from '../upstream-errors.ts';
@@ -44,7 +44,8 @@ export function createIncoming(options: IncomingOptions) {
   function failUnreadable(line: Buffer): void {
     const head = line.subarray(0, headBytes);
     const id = isServerInitiated(head) ? undefined : findOversizedId(head, line.subarray(-headBytes));
-    if (id !== undefined) pending.take(id)?.fail(unreadableError(server.name));
+    const call = id === undefined ? undefined : pending.take(id);
+    if (call !== undefined) failCall(call, unreadableError(server.name));
   }
 
   /** Fails the call that an oversized line answers; all calls where that cannot be told. */

@@ -4,7 +4,7 @@ import type { Channel } from '../../../protocol/channel.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
-import type { PendingCalls } from '../relay/pending-calls.ts';
+import { failCall, type PendingCalls } from '../relay/pending-calls.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import { exitError, readStderrLines, startTimeoutError } from '../upstream-errors.ts';
 import type { Opening } from './opening.ts';
@@ -166,7 +166,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     options.onExit();
     ownRequests.fail(failure);
     if (waiting.length > 0 || ended === undefined || Date.now() - ended.startedAt < earlyExitMs) backoff.failed();
-    for (const call of waiting) call.fail(failure);
+    for (const call of waiting) failCall(call, failure);
   }
 
   /**
@@ -188,7 +188,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     async close(reason) {
       closing ??= reason;
       abandon(closing);
-      for (const call of pending.drain()) call.fail(closing);
+      for (const call of pending.drain()) failCall(call, closing);
       ownRequests.fail(closing);
       const last = running ?? (await starting?.catch(() => undefined));
       running = undefined;

@@ -10,9 +10,9 @@ import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
 import type { LinkUsers } from '../link-pool.ts';
-import { createPendingCall, createPendingCalls, type PendingCalls } from '../relay/pending-calls.ts';
+import { createPendingCall, createPendingCalls, failCall, type PendingCalls } from '../relay/pending-calls.ts';
 import { type Binding, bindToSession, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
-import { silenceError } from '../upstream-errors.ts';
+import { explainEffect, silenceError } from '../upstream-errors.ts';
 import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
 import { createLinkProcess, createPauser, type LinkProcess } from './link-process.ts';
 import type { Opening } from './opening.ts';
@@ -114,9 +114,14 @@ function createLinkMethods(parts: LinkParts): BaseLink {
 
   async function sendWhenReady(call: UpstreamCall): Promise<FinalReply> {
     usage.waitingForStart++;
-    const started = await linkProcess.ready().finally(() => {
+    let started: ServerProcess;
+    try {
+      started = await linkProcess.ready();
+    } catch (error) {
+      throw explainEffect(error as Error, call.message.method, false);
+    } finally {
       usage.waitingForStart--;
-    });
+    }
     return send(started, call);
   }
 
@@ -184,7 +189,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
       for (const call of pending.ofSession(sessionId)) {
         pending.take(call.upstreamId);
         writeOrDrop(parts, createCancelMessage(call.upstreamId, 'the session has ended'));
-        call.fail(reason);
+        failCall(call, reason);
       }
       for (const caller of callers) if (caller.sessionId === sessionId) link.detach(caller);
     },
@@ -199,7 +204,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
       for (const call of overdue) {
         pending.take(call.upstreamId);
         writeOrDrop(parts, createCancelMessage(call.upstreamId, 'timed out'));
-        call.fail(silenceError(server.name, call.timeoutMs));
+        failCall(call, silenceError(server.name, call.timeoutMs));
       }
       const running = linkProcess.running();
       if (running === undefined || pending.size() > 0) return;
@@ -243,6 +248,7 @@ function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall)
       usage.lastUsedAt = waiting.lastHeardAt;
       if (call.acting?.entry !== undefined) call.acting.entry.pid = to.pid;
       to.write(outgoing.bytes);
+      waiting.isSent = true;
       // In the modern era a closed response stream is the cancellation; before, a client sends one. The caller may have
       // left while the process started, so the call must be pending before it can be cancelled.
       if (call.cancelOnGone) call.channel.onGone(() => cancelAbandoned(upstreamId));
