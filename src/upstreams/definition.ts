@@ -73,6 +73,8 @@ export interface HttpServer extends ServerBase {
   readonly kind: 'http';
   readonly url: URL;
   readonly headers: Readonly<Record<string, string>>;
+  /** The transport, where the configuration names the old HTTP+SSE; otherwise it is detected. */
+  readonly transport?: 'sse' | undefined;
   readonly oauth?: OauthSettings | undefined;
 }
 
@@ -135,6 +137,7 @@ export function defineServers(config: Config, configDir: string): ReadonlyMap<st
       servers.set(name, {
         ...common,
         kind: 'http',
+        ...(server.sse === true ? { transport: 'sse' as const, era: 'handshake' as const } : {}),
         trust: server.trust ?? ['direct'],
         url,
         headers,

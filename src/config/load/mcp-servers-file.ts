@@ -103,7 +103,7 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
   if (!isMap(value)) return 'expected a map';
   const statedType = value['type'] ?? value['transport'];
   const type = typeof statedType === 'string' ? (typeSpellings[statedType] ?? statedType) : statedType;
-  if (type === 'sse' || type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
+  if (type === 'ws') return `the transport "${type}" is not supported; only stdio and HTTP are`;
   const written: Record<string, unknown> = {};
   for (const key of takenKeys) if (value[key] !== undefined && value[key] !== null) written[key] = value[key];
   const root = { servers: { [name]: type === undefined ? written : { ...written, type } } };
@@ -119,7 +119,7 @@ function readServer(name: string, value: unknown, prefixes: readonly string[]): 
     const refused = whyVariableRefused(variable, text, prefixes);
     if (refused !== undefined) return `env ${variable}: ${refused}`;
   }
-  return { name, written, server };
+  return { name, written: type === 'sse' ? { ...written, type } : written, server };
 }
 
 /** Lists settings of the file that Ambit handles differently. */

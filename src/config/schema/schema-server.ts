@@ -155,7 +155,7 @@ const oauthSchema = z.strictObject({
     .describe('Hosts ("host:port") of the authorization server that may be on a private network.'),
 });
 
-const transportNames = ['stdio', 'http', 'streamable-http'] as const;
+const transportNames = ['stdio', 'http', 'streamable-http', 'sse'] as const;
 const serverKeys = z.strictObject({
   command: textLine(4096).optional().describe('Program to start. It must speak MCP over stdio.'),
   args: z.array(osText).max(10_000).optional().meta({ default: [] }).describe('Arguments of the program.'),
@@ -163,7 +163,12 @@ const serverKeys = z.strictObject({
   url: httpUrl.optional().describe('URL of a server that speaks MCP over HTTP.'),
   headers: headerMap.optional().meta({ default: {} }).describe('HTTP headers sent with each request to url.'),
   oauth: oauthSchema.optional().describe('How users log in to the server at url. Default: discovered from the server.'),
-  type: z.enum(transportNames).optional().describe('Transport, as other tools write it. Must match command or url.'),
+  type: z
+    .enum(transportNames)
+    .optional()
+    .describe(
+      'Transport, as other tools write it. Must match command or url. "sse" is the old HTTP+SSE transport; without it, the transport of a url is detected.',
+    ),
   transport: z.enum(transportNames).optional().describe('Same as type.'),
   disabled: z.boolean().default(false).describe('Do not use this server.'),
   imported: textLine(4096)
@@ -218,8 +223,11 @@ function checkKeysTogether(server: Partial<ServerKeys>, complain: AddProblem): v
   for (const key of ['type', 'transport'] as const) {
     const stated = server[key];
     if (stated === 'stdio' && command === undefined && url !== undefined) complain(key, '"stdio" needs a command');
-    if (stated?.endsWith('http') && url === undefined && command !== undefined)
+    if ((stated?.endsWith('http') || stated === 'sse') && url === undefined && command !== undefined)
       complain(key, `"${stated}" needs a url`);
+  }
+  if (server.era === 'modern' && (server.type === 'sse' || server.transport === 'sse')) {
+    complain('era', '"modern" cannot be used with the transport "sse"');
   }
   for (const key of ['args', 'env', 'sandbox'] as const) {
     if (server[key] !== undefined && command === undefined && url !== undefined)
@@ -296,6 +304,8 @@ type OauthKeys = z.output<typeof oauthSchema>;
 
 type HttpServer = CommonServerKeys & {
   transport: 'http';
+  /** True for the old HTTP+SSE transport. */
+  sse?: true;
   url: string;
   headers: Record<string, string>;
   oauth?: OauthKeys | undefined;
@@ -314,6 +324,7 @@ function completeServer(server: ServerKeys): StdioServer | HttpServer {
     return {
       ...rest,
       transport: 'http',
+      ...(type === 'sse' || transport === 'sse' ? { sse: true as const } : {}),
       url,
       headers: headers ?? {},
       ...(oauth === undefined ? {} : { oauth }),

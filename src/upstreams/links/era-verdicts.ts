@@ -15,6 +15,9 @@ export interface EraVerdicts {
   /** Applies a new definition: a configured era holds, and a verdict for another definition is dropped. */
   applyDefinition(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
   applyDefinitions(servers: Iterable<EraDefinition>): void;
+  /** True for a server that was found to speak HTTP+SSE, which only the handshake era has. */
+  usesSse(server: string): boolean;
+  setSse(server: string, usesSse: boolean): void;
 }
 
 type EraDefinition = Pick<ServerDefinition, 'name' | 'era' | 'definitionHash'>;
@@ -24,6 +27,7 @@ interface StoredVerdict {
   readonly until: number;
   /** The hash of the definition it was found out for; undefined for a configured era. */
   readonly definition: string | undefined;
+  readonly transport?: 'sse' | undefined;
 }
 
 const doubtMs = 60_000;
@@ -63,10 +67,19 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     getCertain: (server) => findVerdict(server, doubtMs),
     set(server, verdict, doubtful = false) {
       const until = Date.now() + (doubtful ? doubtMs : rememberMs);
-      verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '' });
+      const transport = verdict === 'handshake' ? verdicts.get(server)?.transport : undefined;
+      verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '', transport });
       if (!doubtful) save();
     },
     applyDefinition,
+    usesSse: (server) => findVerdict(server, 0) === 'handshake' && verdicts.get(server)?.transport === 'sse',
+    setSse(server, usesSse) {
+      const until = Date.now() + rememberMs;
+      const definition = definitions.get(server) ?? '';
+      const known = verdicts.get(server) ?? { until, definition };
+      verdicts.set(server, { ...known, verdict: 'handshake', transport: usesSse ? 'sse' : undefined });
+      save();
+    },
     applyDefinitions(servers) {
       for (const { name, era, definitionHash } of servers) applyDefinition(name, era, definitionHash);
     },

@@ -144,7 +144,12 @@ export function createLinks(options: LinksOptions): Links {
     if (server.kind === 'http') {
       // Over HTTP each client has its own session with the upstream: nothing is shared.
       return pool.add(session, 'session', `${server.name} handshake ${randomUUID()}`, () =>
-        connect.openHttp(session, server, (remote) => createHandshakeDialect(remote, messageBytes), onServerMessage),
+        connect.openHttp(
+          session,
+          server,
+          (remote) => createHandshakeDialect(remote, messageBytes, verdicts),
+          onServerMessage,
+        ),
       );
     }
     const name = `${server.name} handshake ${handshakeKey(call.message)}`;
@@ -253,7 +258,7 @@ function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer,
   return bridgeToHandshake(connect.createBinding(session, server.name), onServerMessage, (onBaseMessage) => {
     let dialect: ReturnType<typeof createHandshakeDialect> | undefined;
     const createDialect = (remote: Remote) => {
-      dialect = createHandshakeDialect(remote, messageBytes, params);
+      dialect = createHandshakeDialect(remote, messageBytes, options.verdicts, params);
       return dialect;
     };
     const link = connect.openHttp(session, server, createDialect, onBaseMessage);

@@ -91,7 +91,7 @@ const statusReasons: Readonly<Record<number, Reason>> = {
   ],
   405: [
     'it does not accept POST at this path',
-    'Check the path in the url of the server. It may use the old HTTP+SSE transport, which Ambit does not support.',
+    'Check the path in the url of the server in the configuration; many servers use /mcp, and /sse for the HTTP+SSE transport.',
   ],
   406: ['it cannot answer with JSON or server-sent events', checkUrl],
   407: ['a proxy requires a credential', 'Check the proxy of this machine.'],
@@ -99,9 +99,21 @@ const statusReasons: Readonly<Record<number, Reason>> = {
   429: ['it has too many requests', 'Try again later.'],
 };
 
+const noSse: Reason = [
+  'it does not speak the HTTP+SSE transport at this path',
+  `${checkUrl} Many servers of this transport use /sse; without "type: sse" Ambit detects the transport.`,
+];
+
 /** The error for an answer that is no MCP message. */
-export function notMcpError(server: string, { statusCode: status = 0, headers }: IncomingMessage): AmbitError {
-  const [why, hint] = findStatusReason(status, headers['content-type'] ?? '');
+export function notMcpError(
+  server: string,
+  { statusCode: status = 0, headers }: IncomingMessage,
+  method: 'POST' | 'GET' = 'POST',
+): AmbitError {
+  const [why, hint] =
+    method === 'GET' && (status < 300 || status === 405)
+      ? noSse
+      : findStatusReason(status, headers['content-type'] ?? '');
   const error = new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with HTTP ${status} instead of an MCP message: ${why}.`,
     hint,

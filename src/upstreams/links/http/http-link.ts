@@ -34,12 +34,19 @@ import { brokenOffError, readAnswer } from './read-answer.ts';
 import { holdStream, isHeld, releaseStream } from './read-sse.ts';
 import { createStreamPosition, resumeStream, type StreamPosition } from './resume-stream.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
+import type { SseConnection, StreamReceiver } from './sse-connection.ts';
 
 /** The differences between the eras: the headers of a request, and the upstream's own session. */
 export interface HttpDialect {
   readonly era: Era;
-  /** Runs before the first request; throws when the upstream does not speak this era. */
-  prepare(): Promise<void>;
+  /** Runs before each request; throws when the upstream does not speak this era. */
+  prepare(message?: Message): Promise<void>;
+  /** The connection to an HTTP+SSE server, which may be closed by now; undefined for all other servers. */
+  readonly connection?: SseConnection | undefined;
+  /** Called once, before anything else: takes the messages of an HTTP+SSE server. */
+  attach?(receiver: StreamReceiver): void;
+  /** Called for an answer that is no MCP. True when the upstream speaks HTTP+SSE: the request is sent once more. */
+  fallBack?(message: Message, response: IncomingMessage): Promise<boolean>;
   headers(
     message: Message,
     outgoing: Pick<OutgoingRequest, 'name' | 'taskId'>,
@@ -70,6 +77,10 @@ interface LinkParts extends HttpLinkOptions {
   readonly pending: PendingCalls;
   /** The open exchange of each call: a request, or the wait before a stream is resumed. */
   readonly sendings: Map<number, Pick<PendingResponse, 'abort'>>;
+  /** The calls whose answer comes over the stream of an HTTP+SSE server. */
+  readonly streamed: Map<number, UpstreamCall>;
+  /** The last notification of the client's handshake, until an HTTP+SSE server has accepted it. */
+  initializing: Promise<unknown> | undefined;
   /** Passes a request or notification of the server on. */
   forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void;
 }
@@ -84,7 +95,8 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
   const rate = createRateLimit(limits.notificationsPerSecond);
   const callers = new Set<Caller>();
   let closing: AmbitError | undefined;
-  const parts: LinkParts = { ...options, pending, sendings, forward };
+  const streamed: LinkParts['streamed'] = new Map();
+  const parts: LinkParts = { ...options, pending, sendings, streamed, initializing: undefined, forward };
 
   function forward(message: Message, call: PendingCall | undefined, response: IncomingMessage): void {
     if (!rate.admit()) return;
@@ -97,7 +109,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       callers: [...callers],
       binding,
       call,
-      respond: (bytes) => postMessage(parts, bytes, message),
+      respond: (bytes) => void postMessage(parts, bytes, message),
     };
     // A message that cannot be passed on is lost; its failure must not end the gateway.
     options.onServerMessage(sent).then(
@@ -106,7 +118,25 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     );
   }
 
+  dialect.attach?.({
+    onMessage(message, response) {
+      if (message.kind !== 'response') return forward(message, undefined, response);
+      const upstreamId = Number(message.id);
+      const call = message.id === String(upstreamId) ? streamed.get(upstreamId) : undefined;
+      if (call === undefined) return;
+      streamed.delete(upstreamId);
+      if (settleAnswer(parts, call, upstreamId, message, 200)) server.onAnswered();
+    },
+    onLost(error) {
+      const lost = [...streamed.keys()].flatMap((upstreamId) => pending.take(upstreamId) ?? []);
+      streamed.clear();
+      if (lost.length > 0) server.onFailed(error);
+      for (const call of lost) failCall(call, error);
+    },
+  });
+
   function abortSending({ upstreamId }: PendingCall): void {
+    streamed.delete(upstreamId);
     sendings.get(upstreamId)?.abort();
     sendings.delete(upstreamId);
   }
@@ -117,7 +147,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
     pending.take(upstreamId);
     if (dialect.era === 'handshake' && call.isSent) {
       const bytes = composeNotification('notifications/cancelled', { requestId: upstreamId, reason });
-      postMessage(parts, bytes, readMessage(bytes));
+      void postMessage(parts, bytes, readMessage(bytes));
     }
     abortSending(call);
   }
@@ -163,7 +193,10 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
 
     notify(call) {
       try {
-        postMessage(parts, toUpstreamNotification(call.message, call.edits, binding), call.message);
+        const sent = postMessage(parts, toUpstreamNotification(call.message, call.edits, binding), call.message);
+        if (dialect.connection !== undefined && call.message.method === 'notifications/initialized') {
+          parts.initializing = sent;
+        }
       } catch {
         // The notification is about a task of another session: it goes nowhere.
       }
@@ -171,7 +204,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
 
     answer(upstreamId, message, pipelineEdits) {
       const edits = [...pipelineEdits, replaceValue(findIdMember(message), upstreamId)];
-      postMessage(parts, toUpstreamNotification(message, edits, binding), message);
+      void postMessage(parts, toUpstreamNotification(message, edits, binding), message);
     },
 
     cancel(from, requestId, message) {
@@ -181,7 +214,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       pending.take(call.upstreamId);
       if (named !== undefined && dialect.era === 'handshake') {
         const edits = [...stripReservedMeta(message, binding.keys?.()), replaceValue(named, String(call.upstreamId))];
-        postMessage(parts, toUpstreamNotification(message, edits, binding), message);
+        void postMessage(parts, toUpstreamNotification(message, edits, binding), message);
       }
       abortSending(call);
       call.settle({ kind: 'accepted' });
@@ -227,7 +260,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
 
 async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: PendingCall): Promise<void> {
   const { server, dialect, binding, pending } = parts;
-  await dialect.prepare();
+  await dialect.prepare(call.message);
   // The headers for the user may have to be waited for, so the call is checked again before it is sent.
   const beforeSend = () => {
     call.acting?.recheck?.();
@@ -239,6 +272,12 @@ async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: Pendin
     const outgoing = toUpstreamRequest(call.message, call.edits, waiting.upstreamId, binding, call.acting);
     const own = addToken(dialect.headers(call.message, outgoing, call.headers()), outgoing.token);
     const headers = { ...own, ...call.acting?.trace?.headers };
+    if (dialect.connection !== undefined) {
+      if (await sendOverStream(parts, call, waiting, headers, outgoing.bytes, beforeSend)) return;
+      if (attempt > 0) throw sessionLostError(server.name);
+      await dialect.prepare(call.message);
+      continue;
+    }
     const sending = sendRequest(server, 'POST', headers, outgoing.bytes, undefined, beforeSend);
     parts.sendings.set(waiting.upstreamId, sending);
     const response = await sending.response;
@@ -250,10 +289,42 @@ async function sendAndRead(parts: LinkParts, call: UpstreamCall, waiting: Pendin
       discardResponse(response);
       throw sessionLostError(server.name);
     }
-    await readReply(parts, call, response, waiting);
+    try {
+      await readReply(parts, call, response, waiting);
+    } catch (error) {
+      if (await dialect.fallBack?.(call.message, response)) continue;
+      throw error;
+    }
     server.onAnswered();
     return;
   }
+}
+
+/** Sends a call to an HTTP+SSE server. False when the server does not know the connection and did not take the call. */
+async function sendOverStream(
+  { server, dialect, pending, sendings, streamed, initializing }: LinkParts,
+  call: UpstreamCall,
+  waiting: PendingCall,
+  headers: Record<string, string>,
+  bytes: Buffer,
+  beforeSend: () => void,
+): Promise<boolean> {
+  const { upstreamId } = waiting;
+  // Servers refuse requests that overtake the end of the handshake.
+  if (initializing !== undefined) await initializing;
+  const { connection } = dialect;
+  if (connection === undefined || pending.get(upstreamId) === undefined) return true;
+  streamed.set(upstreamId, call);
+  const sending = connection.post(headers, bytes, undefined, beforeSend);
+  sendings.set(upstreamId, sending);
+  const response = await sending.response;
+  discardResponse(response);
+  const { statusCode: status = 0 } = response;
+  if (status >= 200 && status < 300) return true;
+  if (!streamed.delete(upstreamId)) return true;
+  if (status !== 404) throw notMcpError(server.name, response);
+  connection.close();
+  return false;
 }
 
 /** Reads the answer to a call. A stream that ends before it is resumed where the upstream allows that. */
@@ -338,9 +409,14 @@ function settleAnswer(
 }
 
 /** Posts a message that nobody waits for; the answer of the upstream is discarded. */
-function postMessage({ server, dialect }: LinkParts, bytes: Buffer, message: Message): void {
+function postMessage({ server, dialect }: LinkParts, bytes: Buffer, message: Message): Promise<void> {
   const headers = dialect.headers(message, { name: '', taskId: undefined }, {});
-  sendRequest(server, 'POST', headers, bytes, server.timeoutMs).response.then(discardResponse, () => {});
+  const { connection } = dialect;
+  const sending =
+    connection === undefined
+      ? sendRequest(server, 'POST', headers, bytes, server.timeoutMs)
+      : connection.post(headers, bytes, server.timeoutMs);
+  return sending.response.then(discardResponse, () => {});
 }
 
 /** Pauses the response of the upstream until a full channel has room again. */

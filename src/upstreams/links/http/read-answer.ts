@@ -19,6 +19,8 @@ interface AnswerReader {
   onMessage(message: Message): boolean;
   onEventId?(id: string | undefined): void;
   onRetry?(ms: number): void;
+  /** Takes the events that are no messages: those with a name other than "message". */
+  onNamedEvent?(name: string, data: Buffer): void;
   /** True while a broken stream can be resumed: then it ends without an error. */
   canResume?(): boolean;
 }
@@ -74,6 +76,11 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
       onRetry: (ms) => reader.onRetry?.(ms),
       onEvent(event) {
         if (isCutOff) return;
+        if (reader.onNamedEvent !== undefined && event.name !== '' && event.name !== 'message') {
+          if (unreadable.admit()) reader.onNamedEvent(event.name, event.data);
+          else cutOff(floodError(reader.server));
+          return;
+        }
         const message = parseMessage(event.data, reader.server);
         if (message === undefined) {
           if (!unreadable.admit()) cutOff(floodError(reader.server));
