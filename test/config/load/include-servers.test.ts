@@ -166,7 +166,7 @@ describe('a file of a stranger', () => {
         none: 'sk-secret',
         both: { command: 'x', url: 'https://h/' },
         number: { command: 'x', env: { KEY: 12345678 } },
-        sse: { type: 'sse', url: 'https://h/' },
+        ws: { type: 'ws', url: 'https://h/' },
         nul: { command: 'x', args: ['a\u0000sk-secret'] },
       },
     });
