@@ -4,6 +4,7 @@ import type { EnforcedLimits } from './limits/limits.ts';
 import type { DirectPackages } from './packages/direct-packages.ts';
 import type { NpxSetup } from './packages/npx-setup.ts';
 import type { Packages } from './packages/packages.ts';
+import type { ProcessChannel } from './process-channel.ts';
 import type { Reaper } from './reaper/reaper.ts';
 
 /** Everything a runner needs to start one upstream process; Ambit's own environment is not used. */
@@ -61,6 +62,11 @@ export interface Runner {
   readonly keepsPaths?: boolean;
   /** Rejects when the process cannot be started, leaving nothing behind. */
   start(launch: ProcessLaunch): Promise<RunningProcess>;
+  /**
+   * Starts a server and connects to it in another way than over stdio. Rejects as `start` does. A runner without this
+   * method connects to servers over stdio.
+   */
+  readonly openChannel?: (launch: ProcessLaunch) => Promise<ProcessChannel>;
 }
 
 export interface ProbeResult {

@@ -240,7 +240,7 @@ function openStream(
     finish(message) {
       if (state !== 'open') return;
       if (message !== undefined) stream.send(message);
-        if ((state as string) !== 'open') return;
+      if ((state as string) !== 'open') return;
       state = 'finished';
       onLost = undefined;
       sink?.endEvents();

@@ -38,7 +38,9 @@ export async function openUpstreams(options: UpstreamOptions, closing: ClosingSt
   const { config, servers } = settings;
   const access = await openAccess(options, closing);
   const callers = createCallers();
-  const verdicts = createEraVerdicts(join(paths.dataDir, 'eras.json'));
+  const verdicts = createEraVerdicts(join(paths.dataDir, 'eras.json'), (server, was, now) =>
+    log.info('server era corrected', { server, was, now }),
+  );
   verdicts.applyDefinitions(servers().values());
   const vetting = createPinnedTools(access.approvals, journal, log);
   const offers = openCatalogFile(join(paths.dataDir, 'catalog.json'));

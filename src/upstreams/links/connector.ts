@@ -16,6 +16,7 @@ import type { ProcessSlots } from './process-slots.ts';
 import { type ContextAttacher, createContextAttacher, noContext } from './relay/context-attacher.ts';
 import { createKnownTasks, type Seals } from './relay/seals.ts';
 import type { Binding } from './relay/towards-upstream.ts';
+import type { SpareProcess } from './stdio/link-process.ts';
 import type { Opening } from './stdio/opening.ts';
 import { noProcessWatch, type PreparedLaunch, type ProcessWatch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
@@ -59,6 +60,7 @@ export interface Connector {
     era: Era,
     opening: Opening,
     onServerMessage: OnServerMessage,
+    spare?: SpareProcess,
   ): BaseLink;
   openHttp(
     session: Session,
@@ -94,7 +96,7 @@ export function createConnector(options: ConnectorOptions): Connector {
     createBinding,
     forgetSession: tasks.forget,
 
-    openStdio(users, server, era, opening, onServerMessage) {
+    openStdio(users, server, era, opening, onServerMessage, spare) {
       const { isShared } = users;
       const admit = () => {
         options.assertApproved(server);
@@ -109,6 +111,7 @@ export function createConnector(options: ConnectorOptions): Connector {
         server,
         era,
         opening,
+        spare,
         onServerMessage,
         binding: createBinding(users, server.name, createAttacherFor(users, server)),
         users,

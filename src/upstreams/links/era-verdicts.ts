@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { makeFilePrivate } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
+import { findMember, readRawValue, readShape } from '../../protocol/json/scan.ts';
+import { type Message, readErrorCode } from '../../protocol/message.ts';
+import { modernVersion } from '../../protocol/versions.ts';
 import type { ServerDefinition } from '../definition.ts';
 
 type EraVerdict = 'modern' | 'handshake';
@@ -10,8 +13,12 @@ export interface EraVerdicts {
   get(server: string): EraVerdict | undefined;
   /** As `get`, but without doubtful verdicts. */
   getCertain(server: string): EraVerdict | undefined;
-  /** Sets a verdict. A `doubtful` one expires soon and is not stored. */
+  /** True when the configuration names the era of the server. Nothing that a server answers changes it then. */
+  isConfigured(server: string): boolean;
+  /** Sets a verdict. A `doubtful` one expires soon and is not stored. A configured era stays. */
   set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
+  /** Makes a remembered verdict unknown, so that the server is asked again. False when it was found out just now. */
+  forget(server: string): boolean;
   /** Applies a new definition: a configured era holds, and a verdict for another definition is dropped. */
   applyDefinition(server: string, era: 'auto' | EraVerdict, definitionHash: string): void;
   applyDefinitions(servers: Iterable<EraDefinition>): void;
@@ -28,13 +35,21 @@ interface StoredVerdict {
   /** The hash of the definition it was found out for; undefined for a configured era. */
   readonly definition: string | undefined;
   readonly transport?: 'sse' | undefined;
+  /** The last verdict that was not doubtful, while this one is. */
+  readonly before?: EraVerdict | undefined;
 }
 
 const doubtMs = 60_000;
 /** A server may learn the new era with its next release. */
 const rememberMs = 7 * 24 * 3600_000;
+/** The time in which a server is not asked again: a client may cause errors with every call. */
+const settledMs = 10_000;
 
-export function createEraVerdicts(file?: string): EraVerdicts {
+/** `onCorrected` hears of a remembered era that turned out wrong. */
+export function createEraVerdicts(
+  file?: string,
+  onCorrected: (server: string, was: EraVerdict, now: EraVerdict) => void = () => {},
+): EraVerdicts {
   const verdicts = new Map<string, StoredVerdict>(file === undefined ? [] : loadVerdicts(file));
   const definitions = new Map<string, string>();
 
@@ -57,6 +72,10 @@ export function createEraVerdicts(file?: string): EraVerdicts {
     } else if (verdicts.get(server)?.definition !== definition) verdicts.delete(server);
   }
 
+  function isConfigured(server: string): boolean {
+    return verdicts.get(server)?.until === Number.POSITIVE_INFINITY;
+  }
+
   function findVerdict(server: string, atLeastMs: number): EraVerdict | undefined {
     const known = verdicts.get(server);
     return known !== undefined && known.until - Date.now() > atLeastMs ? known.verdict : undefined;
@@ -65,11 +84,27 @@ export function createEraVerdicts(file?: string): EraVerdicts {
   return {
     get: (server) => findVerdict(server, 0),
     getCertain: (server) => findVerdict(server, doubtMs),
+    isConfigured,
     set(server, verdict, doubtful = false) {
-      const until = Date.now() + (doubtful ? doubtMs : rememberMs);
-      const transport = verdict === 'handshake' ? verdicts.get(server)?.transport : undefined;
-      verdicts.set(server, { verdict, until, definition: definitions.get(server) ?? '', transport });
-      if (!doubtful) save();
+      if (isConfigured(server)) return;
+      const known = verdicts.get(server);
+      const before = lastCertain(known);
+      const definition = definitions.get(server) ?? '';
+      const transport = verdict === 'handshake' ? known?.transport : undefined;
+      if (doubtful) {
+        verdicts.set(server, { verdict, until: Date.now() + doubtMs, definition, transport, before });
+        return;
+      }
+      verdicts.set(server, { verdict, until: Date.now() + rememberMs, definition, transport });
+      save();
+      if (before !== undefined && before !== verdict) onCorrected(server, before, verdict);
+    },
+    forget(server) {
+      const known = verdicts.get(server);
+      if (known === undefined) return true;
+      if (isConfigured(server) || known.until > Date.now() + rememberMs - settledMs) return false;
+      verdicts.set(server, { ...known, until: 0, before: lastCertain(known) });
+      return true;
     },
     applyDefinition,
     usesSse: (server) => findVerdict(server, 0) === 'handshake' && verdicts.get(server)?.transport === 'sse',
@@ -84,6 +119,50 @@ export function createEraVerdicts(file?: string): EraVerdicts {
       for (const { name, era, definitionHash } of servers) applyDefinition(name, era, definitionHash);
     },
   };
+}
+
+/**
+ * Judges the answer to `server/discover`. Only a list of versions that contains 2026-07-28 proves a modern server: servers
+ * of some SDKs answer with older versions only. Undefined for the errors of modern servers that have no list.
+ */
+function judgeEra(answer: Message): EraVerdict | undefined {
+  const code = readErrorCode(answer);
+  if (code === '-32020' || code === '-32021') return undefined;
+  return readSupportedVersions(answer)?.includes(modernVersion) === true ? 'modern' : 'handshake';
+}
+
+/** Reads the versions that a discover result or the error −32022 lists; undefined where there is no list. */
+export function readSupportedVersions(answer: Message): readonly unknown[] | undefined {
+  const { bytes, result, error } = answer;
+  let list = findMember(result?.shape, 'supportedVersions');
+  if (readErrorCode(answer) === '-32022') {
+    const data = findMember(error?.shape, 'data');
+    list = data === undefined ? undefined : findMember(readShape(bytes, data), 'supported');
+  }
+  const versions: unknown = list === undefined ? undefined : JSON.parse(readRawValue(bytes, list));
+  return Array.isArray(versions) ? versions : undefined;
+}
+
+/**
+ * Sets the verdict that follows from the answer to a probe; `answer` is undefined where there was none. Returns true for a
+ * modern server. An error without a list proves a modern server only if it has refused the handshake, too: then it is
+ * already held for modern.
+ */
+export function setVerdict(
+  verdicts: EraVerdicts,
+  server: string,
+  answer: Message | undefined,
+  isDoubtful = answer === undefined,
+): boolean {
+  const judged = answer === undefined ? 'handshake' : judgeEra(answer);
+  const era = judged ?? verdicts.get(server) ?? 'handshake';
+  verdicts.set(server, era, era === 'handshake' && (isDoubtful || judged === undefined));
+  return era === 'modern';
+}
+
+function lastCertain(known: StoredVerdict | undefined): EraVerdict | undefined {
+  if (known === undefined || known.before !== undefined) return known?.before;
+  return known.until > Date.now() + doubtMs ? known.verdict : undefined;
 }
 
 function loadVerdicts(file: string): [string, StoredVerdict][] {

@@ -1,10 +1,12 @@
+import { AmbitError } from '../../errors.ts';
 import { applyEdits, removeMembers } from '../../protocol/json/edit.ts';
 import { findMember, type JsonMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import { type Message, readErrorCode, readMessage } from '../../protocol/message.ts';
-import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { EraError, ProtocolError } from '../../protocol/protocol-error.ts';
 import { stripReservedMeta } from '../../protocol/reserved-meta.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
+import { readSupportedVersions } from './era-verdicts.ts';
 
 /** The key of clients that may share a process: the same revision and the same capabilities. */
 export function handshakeKey(initialize: Message): string {
@@ -32,9 +34,25 @@ export function unsupportedHandshakeError(initialize: Message): ProtocolError {
   return new ProtocolError(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion], requested });
 }
 
-/** True for the answer of a modern server to `initialize`. */
+/** True for an answer to `initialize` that a modern server may give: it says nothing against the modern era. */
 export function rejectsHandshake(answer: Message): boolean {
-  return ['-32601', '-32022'].includes(readErrorCode(answer) ?? '');
+  if (readSupportedVersions(answer)?.includes(modernVersion) === false) return false;
+  return ['-32601', '-32020', '-32021', '-32022'].includes(readErrorCode(answer) ?? '');
+}
+
+/**
+ * The error for a server that refused a handshake of Ambit's own: an era error where the server may be modern. `url` names
+ * a server over HTTP.
+ */
+export function refusedHandshakeError(answer?: Message, url?: { readonly name: string }): Error {
+  if (answer !== undefined && rejectsHandshake(answer)) {
+    return new EraError(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion] });
+  }
+  if (url === undefined) return new AmbitError('UPSTREAM_FAILED', { what: 'The server refused the handshake.' });
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${url.name}" refused the handshake.`,
+    hint: 'Check the URL of the server in the configuration, and the log of the server.',
+  });
 }
 
 /** The key of a client's capabilities and extensions in either era. Clients with the same key get the same lists. */

@@ -7,6 +7,7 @@ import type { Caller } from './caller.ts';
 import type { RequestActor } from './relay/context-attacher.ts';
 import type { PendingCall, PendingCalls } from './relay/pending-calls.ts';
 import type { Binding } from './relay/towards-upstream.ts';
+import type { SpareProcess } from './stdio/link-process.ts';
 
 /** A notification or a request of an upstream. */
 export interface ServerMessage {
@@ -89,6 +90,8 @@ export interface Link {
   isClosed(): boolean;
   /** True while a call waits for its answer; a listen stream does not count. */
   isBusy(): boolean;
+  /** Gives up the process of a stdio server that has had no call, so that a link of the other era can use it. */
+  releaseProcess?(): SpareProcess | undefined;
   /** The link below a bridge, where others use it too. */
   readonly base?: Link;
 }

@@ -10,6 +10,7 @@ import type { HttpServer, InProcessServer, ServerDefinition, StdioServer, Upstre
 import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/to-modern.ts';
 import type { Connector } from './connector.ts';
+import { createEraRouting } from './era-routing.ts';
 import type { EraVerdicts } from './era-verdicts.ts';
 import { createHandshake, handshakeKey, rejectsHandshake } from './handshake.ts';
 import { createHandshakeDialect } from './http/handshake-dialect.ts';
@@ -19,6 +20,7 @@ import type { Link, OnServerMessage, UpstreamCall } from './link.ts';
 import { createLinkPool, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { isShared, processScopeFor } from './process-key.ts';
+import type { SpareProcess } from './stdio/link-process.ts';
 import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
 
 interface LinksOptions {
@@ -83,7 +85,7 @@ export function createLinks(options: LinksOptions): Links {
   const { connect, verdicts, onServerMessage, messageBytes, requireAccess, hasOwnFolder = () => false } = options;
   const pool = createLinkPool();
 
-  function getModernLink(session: Session, server: ServerDefinition): Link {
+  function getModernLink(session: Session, server: ServerDefinition, spare?: SpareProcess): Link {
     const scope = processScopeFor(server, session, hasOwnFolder(session));
     const known = pool.find(session, scope, server.name);
     if (known !== undefined) return known.link;
@@ -91,7 +93,7 @@ export function createLinks(options: LinksOptions): Links {
     const make = (users: LinkUsers) =>
       server.kind === 'stdio'
         ? wrapPerCall(session, server, 'modern', () =>
-            connect.openStdio(users, server, 'modern', modernOpening(server.name, verdicts), onServerMessage),
+            connect.openStdio(users, server, 'modern', modernOpening(server.name, verdicts), onServerMessage, spare),
           )
         : connect.openHttp(session, server, createDialect, onServerMessage);
     return pool.add(session, scope, server.name, make).link;
@@ -101,7 +103,7 @@ export function createLinks(options: LinksOptions): Links {
    * Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities and extensions
    * share one.
    */
-  function getBridgedLink(session: Session, server: ServerDefinition, call: UpstreamCall): Link {
+  function getBridgedLink(session: Session, server: ServerDefinition, call: UpstreamCall, spare?: SpareProcess): Link {
     const scope = processScopeFor(server, session, hasOwnFolder(session));
     const { key, params } = createHandshake(call.message, isShared(scope));
     const name = `${server.name} bridged ${key}`;
@@ -111,29 +113,19 @@ export function createLinks(options: LinksOptions): Links {
     const make = (users: LinkUsers) =>
       server.kind === 'http'
         ? bridgeHttp(options, session, server, params)
-        : wrapPerCall(session, server, 'modern', () => bridgeStdio(options, users, server, params));
+        : wrapPerCall(session, server, 'modern', () => bridgeStdio(options, users, server, params, spare));
     return pool.add(session, scope, name, make).link;
   }
 
-  /** Sends a modern call to a server of unknown era, and over a bridge when it turns out not to be modern. */
-  async function requestDetectingEra(
+  /** Opens the bridge of one handshake-era client to a modern server, on a link that others may share. */
+  async function openTranslated(
     session: Session,
     server: ServerDefinition,
     call: UpstreamCall,
-  ): Promise<FinalReply> {
-    try {
-      return await getModernLink(session, server).request(call);
-    } catch (error) {
-      if (!(error instanceof EraError)) throw error;
-    }
-    const now = requireAccess(session, server.name);
-    return getBridgedLink(now.session, now.server, call).request(call);
-  }
-
-  /** Opens the bridge of one handshake-era client to a modern server, on a link that others may share. */
-  async function openTranslated(session: Session, server: ServerDefinition, call: UpstreamCall): Promise<OpenedLink> {
+    spare?: SpareProcess,
+  ): Promise<OpenedLink> {
     const parts = { binding: connect.createBinding(session, server.name), onServerMessage };
-    const opened = await translateHandshake(server, getModernLink(session, server), call, parts);
+    const opened = await translateHandshake(server, getModernLink(session, server, spare), call, parts);
     // The session may have ended meanwhile.
     requireAccess(session, server.name);
     pool.add(session, 'session', `${server.name} translated ${randomUUID()}`, () => opened.link);
@@ -165,6 +157,12 @@ export function createLinks(options: LinksOptions): Links {
     return pool.add(session, scope, name, make, opening);
   }
 
+  const { requestDetectingEra, requestAsHandshake } = createEraRouting({
+    verdicts,
+    requireAccess,
+    getModernLink,
+    getBridgedLink,
+  });
   const timer = setInterval(() => pool.sweep(Date.now()), sweepEveryMs).unref();
 
   return {
@@ -173,10 +171,7 @@ export function createLinks(options: LinksOptions): Links {
     requestModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.request(call);
       const { session, server } = requireAccess(opener, asked.name);
-      const verdict = verdicts.get(server.name);
-      // A server over HTTP may change its era at any time; a process speaks one era from its start.
-      if (verdict === 'modern' && server.kind === 'stdio') return getModernLink(session, server).request(call);
-      if (verdict === 'handshake') return getBridgedLink(session, server, call).request(call);
+      if (verdicts.get(server.name) === 'handshake') return requestAsHandshake(session, server, call);
       return requestDetectingEra(session, server, call);
     },
 
@@ -191,12 +186,17 @@ export function createLinks(options: LinksOptions): Links {
       const { session, server } = requireAccess(opener, asked.name);
       if (server.era === 'modern') return openTranslated(session, server, call);
       const shared = getHandshakeLink(session, server, call);
-      const { reply, answer, version } = await performHandshake(pool, shared, call);
-      if (version === undefined && answer !== undefined && rejectsHandshake(answer)) {
-        return openTranslated(requireAccess(session, server.name).session, server, call);
+      const { reply, version, mayBeModern, spare } = await performHandshake(pool, shared, call);
+      const opened = { reply, link: shared.link, version };
+      if (mayBeModern) {
+        if (verdicts.get(server.name) === 'handshake') verdicts.set(server.name, 'modern', true);
+        return openTranslated(requireAccess(session, server.name).session, server, call, spare).catch((error) => {
+          if (error instanceof EraError) return opened;
+          throw error;
+        });
       }
       if (version !== undefined) options.onHandshake?.(server.name);
-      return { reply, link: shared.link, version };
+      return opened;
     },
 
     listFor: (sessionId, server) =>
@@ -244,11 +244,20 @@ function wrapPerCall(
   return createPerCallLink({ sessionId: session.id, scopeKey, server: server.name, era, createLink, findKnownReply });
 }
 
-function bridgeStdio(options: LinksOptions, users: LinkUsers, server: StdioServer, params: string): Link {
-  const { connect, onServerMessage } = options;
+function bridgeStdio(
+  { connect, onServerMessage, verdicts }: LinksOptions,
+  users: LinkUsers,
+  server: StdioServer,
+  params: string,
+  spare: SpareProcess | undefined,
+): Link {
   return bridgeToHandshake(connect.createBinding(users, server.name), onServerMessage, (onBaseMessage) => {
-    const opening = ownHandshakeOpening(params);
-    const link = connect.openStdio(users, server, 'handshake', opening, onBaseMessage);
+    // A server that ended over the probe or did not answer it has proved its era now. Without this, it would be started
+    // again and again for a probe.
+    const opening = ownHandshakeOpening(params, () => {
+      if (verdicts.getCertain(server.name) !== 'handshake') verdicts.set(server.name, 'handshake');
+    });
+    const link = connect.openStdio(users, server, 'handshake', opening, onBaseMessage, spare);
     return { link, handshake: () => opening.handshake };
   });
 }
@@ -300,8 +309,10 @@ async function performHandshake(pool: LinkPool, shared: PooledLink, call: Upstre
   const opening = shared.opening ?? handshakeOpening();
   const version =
     opening.handshake?.version ?? (answer === undefined ? undefined : opening.remember(call.message, answer)?.version);
+  const mayBeModern = version === undefined && answer !== undefined && rejectsHandshake(answer);
+  const spare = mayBeModern ? shared.link.releaseProcess?.() : undefined;
   if (version === undefined) pool.discard(shared);
-  return { reply, answer, version };
+  return { reply, version, mayBeModern, spare };
 }
 
 async function handshakeInProcess(

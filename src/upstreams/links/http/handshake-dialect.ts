@@ -1,10 +1,9 @@
 import type { IncomingMessage } from 'node:http';
-import { AmbitError } from '../../../errors.ts';
 import { withTimeout } from '../../../lib/async/timeout.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
-import { repeatableParams } from '../handshake.ts';
+import { refusedHandshakeError, repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import { notMcpError } from './http-errors.ts';
 import type { HttpDialect } from './http-link.ts';
@@ -22,13 +21,6 @@ type TransportMemory = Pick<EraVerdicts, 'usesSse' | 'setSse'>;
 /** True for the answers of an HTTP+SSE server to a POST at its address, according to the specification. */
 function mayBeSse({ statusCode = 0 }: IncomingMessage): boolean {
   return statusCode >= 400 && statusCode < 500 && ![401, 403, 407, 408, 425, 429].includes(statusCode);
-}
-
-function refusedHandshakeError(server: string): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" refused the handshake.`,
-    hint: 'Check the URL of the server in the configuration, and the log of the server.',
-  });
 }
 
 /** Creates the dialect of the handshake era: each client has its own session with the upstream, reopened when lost. */
@@ -65,7 +57,7 @@ export function createHandshakeDialect(
     const headers = addToken(handshakeHeaders(undefined, undefined), token);
     const isOverStream = usesSse && (await connectIfSse());
     const answer = isOverStream ? await askOverStream(headers, body) : await askByPost(headers, body);
-    if (answer?.result === undefined) throw refusedHandshakeError(server.name);
+    if (answer?.result === undefined) throw refusedHandshakeError(ownParams === undefined ? undefined : answer, server);
     rememberHandshake(answer);
     const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
     const afterwards = handshakeHeaders(upstreamSession, version);

@@ -114,11 +114,19 @@ export function notMcpError(
     method === 'GET' && (status < 300 || status === 405)
       ? noSse
       : findStatusReason(status, headers['content-type'] ?? '');
-  const error = new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${server}" answered with HTTP ${status} instead of an MCP message: ${why}.`,
-    hint,
-  });
+  const what = `The server "${server}" answered with HTTP ${status} instead of an MCP message: ${why}.`;
+  const error = new NotMcpError(status, { what, hint });
   return status >= 300 && status < 500 ? markHarmless(error, 'refused') : error;
+}
+
+/** The error for an answer that is no MCP message, with the status of the answer. */
+export class NotMcpError extends AmbitError {
+  readonly httpStatus: number;
+
+  constructor(httpStatus: number, details: ConstructorParameters<typeof AmbitError>[1]) {
+    super('UPSTREAM_FAILED', details);
+    this.httpStatus = httpStatus;
+  }
 }
 
 function findStatusReason(status: number, type: string): Reason {

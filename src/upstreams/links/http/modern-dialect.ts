@@ -1,6 +1,6 @@
 import { type Message, MessageError, readMessage } from '../../../protocol/message.ts';
-import type { EraVerdicts } from '../era-verdicts.ts';
-import { discoverParams, speaksModern, unsupportedModernError } from '../stdio/opening.ts';
+import { type EraVerdicts, setVerdict } from '../era-verdicts.ts';
+import { discoverParams, unsupportedModernError } from '../stdio/opening.ts';
 import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { addToken, modernHeaders, type Remote, sendRequest } from './send-request.ts';
@@ -11,7 +11,8 @@ export function createModernDialect(server: Remote, verdicts: EraVerdicts, maxBy
   return {
     era: 'modern',
     async prepare() {
-      if (verdicts.get(server.name) === undefined) {
+      if (verdicts.getCertain(server.name) === 'modern') return;
+      if (verdicts.get(server.name) !== 'handshake') {
         probing ??= probeEra(server, verdicts, maxBytes).finally(() => {
           probing = undefined;
         });
@@ -49,12 +50,11 @@ async function probeEra(server: Remote, verdicts: EraVerdicts, maxBytes: number)
   } catch (error) {
     if (error instanceof MessageError || !response.complete) throw error;
   }
-  if (answer !== undefined && speaksModern(answer)) verdicts.set(server.name, 'modern');
-  else verdicts.set(server.name, 'handshake', isDoubtful(status, answer));
+  setVerdict(verdicts, server.name, answer, isDoubtful(status, answer));
 }
 
 /** True for an answer that says little about the server: a login page, or one of an overloaded proxy. */
 function isDoubtful(status: number, answer: Message | undefined): boolean {
   if (status >= 500 || [401, 403, 407, 408, 425, 429].includes(status)) return true;
-  return answer === undefined && status < 400;
+  return answer === undefined && (status < 400 || status === 404 || status === 410);
 }

@@ -37,6 +37,8 @@ export interface PendingCall extends RequestOrigin {
 export interface PendingCalls {
   size(): number;
   nextId(): number;
+  /** Skips the ids up to this one: another link has used them with the same process. */
+  skipIds(upTo: number): void;
   add(call: PendingCall): void;
   get(upstreamId: number): PendingCall | undefined;
   /** Removes the call. The code that takes it settles it, once. */
@@ -56,6 +58,9 @@ export function createPendingCalls(): PendingCalls {
   return {
     size: () => calls.size,
     nextId: () => ++last,
+    skipIds(upTo) {
+      last = Math.max(last, upTo);
+    },
     add(call) {
       calls.set(call.upstreamId, call);
       call.caller?.openChannels.add(call.channel);

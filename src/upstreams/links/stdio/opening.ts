@@ -1,20 +1,23 @@
-import { AmbitError, isAmbitError } from '../../../errors.ts';
+import { isAmbitError } from '../../../errors.ts';
 import type { FinalReply } from '../../../protocol/channel.ts';
 import { composeResult } from '../../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
-import { type Message, readErrorCode } from '../../../protocol/message.ts';
+import type { Message } from '../../../protocol/message.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
-import type { EraVerdicts } from '../era-verdicts.ts';
-import { repeatableParams } from '../handshake.ts';
+import { type EraVerdicts, setVerdict } from '../era-verdicts.ts';
+import { refusedHandshakeError, repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 
-type AskProcess = (method: string, params: string) => Promise<Message>;
+/** Sends a request of Ambit's own to a process. `maxMs` shortens the time that the process has to answer. */
+type AskProcess = (method: string, params: string, maxMs?: number) => Promise<Message>;
 
 /** The exchange with a fresh process before calls may reach it, and the answers that are known from it. */
 export interface Opening {
   /** Throws when the server is known not to speak this era. */
   assertPossible(): void;
+  /** True for an exchange that finds out the era. A server that is of the other era may end over it. */
+  readonly isProbe: boolean;
   perform(ask: AskProcess, write: (bytes: Buffer) => void): Promise<void>;
   /** The answer to a further `initialize`, from the first handshake. */
   answer(message: Message): FinalReply | undefined;
@@ -23,25 +26,30 @@ export interface Opening {
 }
 
 /**
+ * The time that a process has to answer a probe. Some servers answer nothing before `initialize`. They get that on the same
+ * process then.
+ */
+const probeMs = 10_000;
+
+/**
  * Opens a modern process with a probe. Some handshake-era servers would execute a call that they do not understand, so no
- * call reaches a process that has not answered a probe.
+ * call reaches a process that has not answered a probe, even if the server is remembered as modern: it may have changed.
  */
 export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
   return {
     assertPossible() {
       if (verdicts.get(server) === 'handshake') throw unsupportedModernError();
     },
+    isProbe: true,
     async perform(ask) {
-      if (verdicts.get(server) === 'modern') return;
-      const answer = await ask('server/discover', discoverParams).catch((error: unknown) => {
+      if (verdicts.isConfigured(server)) return;
+      const answer = await ask('server/discover', discoverParams, probeMs).catch((error: unknown) => {
         // The end of the session says nothing about the server.
         if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
         return undefined;
       });
-      const modern = answer !== undefined && speaksModern(answer);
       // Silence or an exit may have other reasons, so the verdict expires soon.
-      verdicts.set(server, modern ? 'modern' : 'handshake', answer === undefined);
-      if (!modern) throw unsupportedModernError();
+      if (!setVerdict(verdicts, server, answer)) throw unsupportedModernError();
     },
     answer: () => undefined,
     isRedundant: () => false,
@@ -64,12 +72,6 @@ export const discoverParams = JSON.stringify({
   },
 });
 
-/** True for a discover result, and for the errors that only a modern server knows. */
-export function speaksModern(answer: Message): boolean {
-  if (answer.result !== undefined) return findMember(answer.result.shape, 'supportedVersions') !== undefined;
-  return ['-32020', '-32021', '-32022'].includes(readErrorCode(answer) ?? '');
-}
-
 export interface HandshakeOpening extends Opening {
   /** Remembers the first handshake, to repeat it to a new process and to answer further clients. */
   remember(request: Message, answer: Message): Handshake | undefined;
@@ -85,6 +87,7 @@ export function handshakeOpening(): HandshakeOpening {
       return handshake;
     },
     assertPossible() {},
+    isProbe: false,
     async perform(ask, write) {
       initialized = false;
       if (handshake === undefined) return;
@@ -114,21 +117,24 @@ export function handshakeOpening(): HandshakeOpening {
 }
 
 /** Opens a handshake-era process for a modern client: Ambit makes the handshake itself. */
-export function ownHandshakeOpening(params: string): Opening & { readonly handshake: Handshake | undefined } {
+export function ownHandshakeOpening(
+  params: string,
+  onAccepted: () => void,
+): Opening & { readonly handshake: Handshake | undefined } {
   let handshake: Handshake | undefined;
   return {
     get handshake() {
       return handshake;
     },
     assertPossible() {},
+    isProbe: false,
     async perform(ask, write) {
       const answer = await ask('initialize', params);
-      if (answer.result === undefined) {
-        throw new AmbitError('UPSTREAM_FAILED', { what: 'The server refused the handshake.' });
-      }
+      if (answer.result === undefined) throw refusedHandshakeError(answer);
       const version = readStringValue(answer.bytes, findMember(answer.result.shape, 'protocolVersion')) ?? '';
       handshake = { version, result: readRawValue(answer.bytes, answer.result) };
       write(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}\n'));
+      onAccepted();
     },
     answer: () => undefined,
     isRedundant: () => false,

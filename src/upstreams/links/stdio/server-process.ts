@@ -17,6 +17,7 @@ import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
 import { isPackageRunner } from '../../../sandbox/packages/direct-packages.ts';
+import { openProcessChannel } from '../../../sandbox/process-channel.ts';
 import type { Exit, ProcessLaunch, Runners } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
@@ -68,6 +69,10 @@ export interface ServerProcess {
   pause(): void;
   resume(): void;
   end(): Promise<void>;
+  /** Passes the process to another link: from now on `listener` gets its messages and its end. */
+  handOver(listener: ProcessListener): void;
+  /** Sets the explanation that the journal adds if the process ends now, or none. */
+  explainEnd(reason: string | undefined): void;
   /** The last lines of its stderr, and the line that callers may see; none where several sessions share the process. */
   output(): { readonly lines: readonly string[]; readonly quote: string | undefined };
 }
@@ -130,10 +135,15 @@ export async function startServer(
   options: ProcessOptions,
   listener: ProcessListener,
 ): Promise<ServerProcess> {
+  const holder = { listener };
   // The slot comes first: the session's access may change while this waits.
-  const slot = await options.takeSlot(listener.stoppable);
+  const slot = await options.takeSlot({
+    idleSince: () => holder.listener.stoppable.idleSince(),
+    hasClients: () => holder.listener.stoppable.hasClients(),
+    end: () => holder.listener.stoppable.end(),
+  });
   try {
-    return await startInSlot(slot, server, options, listener);
+    return await startInSlot(slot, server, options, holder);
   } catch (error) {
     slot.release();
     throw error;
@@ -151,7 +161,7 @@ async function startInSlot(
   slot: ProcessSlot,
   server: StdioServer,
   options: ProcessOptions,
-  listener: ProcessListener,
+  holder: { listener: ProcessListener },
 ): Promise<ServerProcess> {
   const prepared = options.prepare();
   const { env: configuredEnv, cwd } = prepared;
@@ -185,7 +195,7 @@ async function startInSlot(
     const ready = sandboxed
       ? prepareSandboxed(server, options, configuredEnv)
       : prepareDirect(server, options, configuredEnv, tmpDir);
-    const program = await Promise.race([ready, listener.abandoned]);
+    const program = await Promise.race([ready, holder.listener.abandoned]);
     const granted = prepared.confinement?.();
     const { confinement: withCertificates, env: certificates } =
       granted !== undefined && image === undefined && isPackageRunner(server.command)
@@ -202,19 +212,19 @@ async function startInSlot(
     const env = { ...certificates, ...program.env, ...keyFile };
     const launch = { ...program, env, cwd, tmpDir, sessionId, owner, confinement };
     const beforeSpawn = () => options.mayStart(prepared);
-    return runner.start({ ...launch, beforeSpawn, egressProxy: egress?.egressProxy });
+    return openProcessChannel(runner, { ...launch, beforeSpawn, egressProxy: egress?.egressProxy });
   };
-  const running = await start().catch(async (error: unknown) => {
+  const channel = await start().catch(async (error: unknown) => {
     await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
     options.journal.record({ ...fields, event: 'start-failed', detail: scrubbed(describeCause(error)) });
     if (isAmbitError(error)) throw error;
     throw startError(server.name, error, server.command, configuredEnv['PATH'] ?? process.env['PATH']);
   });
-  const { pid } = running;
+  const { pid } = channel;
   const end = () => {
     slot.markLeaving();
-    return running.end();
+    return channel.end();
   };
   options.watch.spawned(pid);
   options.journal.record({ ...fields, event: 'started', pid, ms: Math.round(performance.now() - started) });
@@ -224,11 +234,12 @@ async function startInSlot(
   let hasSpoken = false;
   /** The reason why the process is ended, where that is its output. */
   let endReason: string | undefined;
-  const lines = readLines(running.stdout, {
+  let explanation: string | undefined;
+  const lines = readLines(channel.output, {
     maxBytes: options.messageBytes,
     onLine(line) {
       if (endReason !== undefined) return;
-      if (listener.onLine(line)) {
+      if (holder.listener.onLine(line)) {
         unreadable.refill();
         hasSpoken = true;
         return;
@@ -239,26 +250,26 @@ async function startInSlot(
       if (!unreadable.admit()) {
         endReason = floodReason;
         options.journal.record({ ...fields, event: 'unreadable-lines', pid });
-        running.stdout.destroy();
+        channel.output.destroy();
         void end();
       }
     },
-    onTooLong: listener.onTooLong,
+    onTooLong: (head, tail) => holder.listener.onTooLong(head, tail),
     onRunaway() {
       endReason ??= endlessLineReason;
       options.journal.record({ ...fields, event: 'endless-line', pid });
       void end();
     },
-    onEnd: listener.onSilence,
+    onEnd: () => holder.listener.onSilence(),
   });
-  const tail = keepStderrTail(running.stderr, settings);
-  recordStderr(running.stderr, (text, dropped) => {
+  const tail = keepStderrTail(channel.diagnostics, settings);
+  recordStderr(channel.diagnostics, (text, dropped) => {
     const line = scrubbed(text);
     options.journal.record({ ...fields, event: 'stderr', pid, line, dropped });
     if (dropped !== undefined) options.watch.wrote(`(${formatCount(dropped, 'line')} left out)`, pid);
     options.watch.wrote(toPlainLine(line), pid);
   });
-  void running.exited.then((left) => {
+  void channel.exited.then((left) => {
     const exit = endReason === undefined ? left : { ...left, reason: endReason };
     slot.release();
     void egress?.close();
@@ -268,23 +279,29 @@ async function startInSlot(
       pid,
       code: exit.code ?? undefined,
       signal: exit.signal ?? undefined,
-      detail: exit.reason,
+      detail: exit.reason ?? explanation,
     });
     options.watch.ended(pid, exit);
-    listener.onExit(exit);
+    holder.listener.onExit(exit);
   });
 
   return {
     pid,
     startedAt: Date.now(),
     contextKey,
-    backlog: () => running.stdin.writableLength,
-    write: (message) => void running.stdin.write(composeLine(message)),
+    backlog: channel.backlog,
+    write: (message) => channel.write(composeLine(message)),
     pause: () => lines.pause(),
     resume: () => lines.resume(),
     async end() {
       await end();
       await egress?.close();
+    },
+    handOver(listener) {
+      holder.listener = listener;
+    },
+    explainEnd(reason) {
+      explanation = reason;
     },
     output: () => ({ lines: tail.lines(), quote: options.sessionId === undefined ? undefined : tail.quote() }),
   };

@@ -14,7 +14,7 @@ import { createPendingCall, createPendingCalls, failCall, type PendingCalls } fr
 import { type Binding, bindToSession, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
 import { explainEffect, silenceError } from '../upstream-errors.ts';
 import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
-import { createLinkProcess, createPauser, type LinkProcess } from './link-process.ts';
+import { createLinkProcess, createPauser, type LinkProcess, type SpareProcess } from './link-process.ts';
 import type { Opening } from './opening.ts';
 import { createCancelMessage, createOwnRequests } from './own-requests.ts';
 import { type DroppedMessageCounter, droppedMessageCounter } from './record-output.ts';
@@ -27,6 +27,8 @@ interface StdioLinkOptions {
   readonly processOptions: ProcessOptions;
   readonly binding: Binding;
   readonly users: LinkUsers;
+  /** A process that the link of the other era has started; used instead of a new one. */
+  readonly spare?: SpareProcess | undefined;
   /** The exchange with a fresh process before calls may reach it. */
   readonly opening: Opening;
   readonly onServerMessage: OnServerMessage;
@@ -135,6 +137,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
     isClosed: () => linkProcess.closedFor() !== undefined,
     pending,
     ready: async () => void (await linkProcess.ready()),
+    releaseProcess: linkProcess.release,
 
     request(call) {
       const closed = linkProcess.closedFor();
