@@ -5,7 +5,6 @@ import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseTo
 import { formatCount } from '../lib/text/format-count.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
-import { followStore } from './follow-store.ts';
 import type { Grant } from './grants.ts';
 import { createLoadedSessions, type LoadedSessions } from './loaded-sessions.ts';
 import { parentNotFound, restrictionForChild } from './parent-bounds.ts';
@@ -22,6 +21,8 @@ import {
   type UnloadReason,
 } from './session.ts';
 import { createSessionWriter } from './session-writer.ts';
+
+const retryMs = 500;
 
 /** With a store in memory, `maxSessions` is the limit of all sessions; with any other, of loaded ones. */
 export type SessionBounds = Pick<
@@ -270,4 +271,49 @@ function creationError(
   return new AmbitError('SESSION_LIMIT', {
     what: `This user has reached the limit of ${formatCount(maxPerUser, 'live session')}.`,
   });
+}
+
+/** Applies to loaded sessions within a second what other processes change. */
+function followStore(store: SessionStore, loaded: LoadedSessions): () => void {
+  /** Changed sessions that could not be read yet. */
+  const unread = new Set<string>();
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  /** Reads the session again: a change in the feed has no content. */
+  async function refresh(id: string): Promise<void> {
+    loaded.withdrawGrants(id);
+    try {
+      const record = await store.get(id);
+      if (record !== undefined) loaded.load(record);
+      else loaded.unload(id, (await store.remains(id))?.reason ?? 'unloaded');
+    } catch {
+      // The store is away. Processes of an ended session must end without another call, so this is retried.
+      unread.add(id);
+      if (!stopped) timer ??= setTimeout(retryUnread, retryMs).unref();
+    }
+  }
+
+  function retryUnread(): void {
+    timer = undefined;
+    const ids = [...unread].filter((id) => loaded.get(id) !== undefined);
+    unread.clear();
+    for (const id of ids) void refresh(id);
+  }
+
+  const stop = store.watch((change) => {
+    if (change.kind === 'lost') {
+      for (const { id } of loaded.all()) void refresh(id);
+    } else if (change.kind === 'ended') {
+      loaded.unload(change.id, change.reason);
+    } else if (change.kind === 'changed') {
+      const session = loaded.get(change.id);
+      if (session !== undefined && session.version < change.version) void refresh(change.id);
+    }
+  });
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+    stop();
+  };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { findAccessDenial, type ServerTrust, type SessionInWorkspace } from '../../src/rules/server-access.ts';
+import { findAccessDenial, type ServerTrust, type SessionInWorkspace } from '../../src/upstreams/access/resolution.ts';
 
 const both = ['direct', 'sandboxed'] as const;
 const createServer = (facts: Partial<ServerTrust> = {}): ServerTrust => ({ name: 'notes', trust: both, ...facts });

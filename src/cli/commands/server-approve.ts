@@ -1,6 +1,5 @@
 import { isAmbitError } from '../../errors.ts';
-import { fetchPackage } from '../../gateway/inspect/fetch-package.ts';
-import { inspectServer } from '../../gateway/inspect/inspect-server.ts';
+import { fetchPackage, inspectServer } from '../../gateway/inspect/inspect-server.ts';
 import { formatCount } from '../../lib/text/format-count.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';

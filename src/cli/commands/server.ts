@@ -3,7 +3,7 @@ import { suggestClosest } from '../../config/explain/suggest.ts';
 import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
-import { createFetchedPackage } from '../../gateway/inspect/fetch-package.ts';
+import { createFetchedPackage } from '../../gateway/inspect/inspect-server.ts';
 import { describeServers, type ServerOverview } from '../../gateway/server-activity.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';

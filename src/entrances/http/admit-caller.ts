@@ -1,14 +1,22 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway, Refusal } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import type { AdminToken } from '../../identity/admin-token.ts';
 import type { ConnectionOrigin, PresentedCredential, Principal } from '../../identity/principal.ts';
-import { parseToken } from '../../identity/token.ts';
+import { digestsEqual, mintToken, parseToken, tokenDigest } from '../../identity/token.ts';
+import { loadOrCreateSecret } from '../../lib/fs/private-files.ts';
 import type { Connections } from './connections.ts';
 import { isLoopback } from './guards.ts';
 import { createIsOwnPeer } from './peer-account.ts';
+
+interface AdminToken {
+  /** The file with the token, which is shown nowhere else. */
+  readonly file: string;
+  /** Tells whether an Authorization header contains the token, in constant time. */
+  matches(authorization: string | undefined): boolean;
+}
 
 /** Names the administrator who sent a request, for the journal. Undefined when it was no administrator. */
 export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
@@ -152,5 +160,18 @@ export function createAdminCheck({ jwt }: Gateway, token: AdminToken): AdminChec
     if (token.matches(request.headers.authorization)) return 'admin-token';
     const credential = getCredential(request);
     return credential.kind === 'bearer' ? jwt?.adminOf(credential.presented) : undefined;
+  };
+}
+
+/** Opens the credential of the control API over HTTP, in a file that only the user of the gateway can read. */
+export async function openAdminToken(dataDir: string): Promise<AdminToken> {
+  const file = join(dataDir, 'admin-token');
+  const digest = tokenDigest(await loadOrCreateSecret(file, () => mintToken('amba', 'admin').token));
+  return {
+    file,
+    matches(authorization) {
+      const presented = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(authorization ?? '')?.[1];
+      return presented !== undefined && digestsEqual(tokenDigest(presented), digest);
+    },
   };
 }

@@ -2,7 +2,7 @@ import { createPseudonyms, type Pseudonyms } from '../../context/for-tools/pseud
 import { writeInlineKeys } from '../../context/for-tools/signing-keys.ts';
 import { createServerResolution, type ServerResolution } from '../../upstreams/access/resolution.ts';
 import { createToolAccess, type ToolAccess } from '../../upstreams/access/tool-access.ts';
-import { createFetchedPackage } from '../inspect/fetch-package.ts';
+import { createFetchedPackage } from '../inspect/inspect-server.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import { type AuthParts, openAuth } from './open-auth.ts';
 import type { GatewayParts } from './react-to-change.ts';

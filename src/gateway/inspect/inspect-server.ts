@@ -9,11 +9,13 @@ import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { baseEnvironment } from '../../sandbox/common/base-environment.ts';
 import type { OnInstall } from '../../sandbox/packages/package-store.ts';
+import { readPackagePin } from '../../sandbox/packages/packages.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import { newSessionOf, type Session, sessionOf } from '../../sessions/session.ts';
+import { packagesFolder } from '../../upstreams/access/confinement.ts';
 import { prepareLaunch } from '../../upstreams/access/launch.ts';
 import { fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
-import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { ServerDefinition, StdioServer } from '../../upstreams/definition.ts';
 import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts } from '../../upstreams/links/era-verdicts.ts';
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
@@ -22,8 +24,15 @@ import { createSeals } from '../../upstreams/links/relay/seals.ts';
 import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
 import { readStderrLines, StderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
+import type { FindFetchedPackage } from '../../upstreams/pins/server-pins.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
 import { askAsModern } from '../routing/server-callers.ts';
+
+/** Finds packages that were fetched into a data directory. */
+export const createFetchedPackage =
+  (dataDir: string): FindFetchedPackage =>
+  (command, args) =>
+    readPackagePin(packagesFolder(dataDir), command, args);
 
 interface ServerInspection {
   readonly era: 'modern' | 'handshake';
@@ -169,4 +178,14 @@ function chooseHint(error: unknown, { kind, name }: ServerDefinition): string {
   const isOwn = isAmbitError(error) && error.hint !== error.row.hint;
   if (isOwn) return error.hint;
   return kind === 'http' ? 'Check the url of the server.' : `Run the command of "${name}" by hand to see more.`;
+}
+
+/** Fetches the package of a server, if it has one and it is not there yet. Nothing of it is run. */
+export async function fetchPackage(
+  dataDir: string,
+  { command, args }: StdioServer,
+  onInstall?: OnInstall,
+): Promise<void> {
+  claimDataDir(dataDir);
+  await withSandbox(dataDir, ({ runners }) => runners.packages.ready(command, args), onInstall);
 }

@@ -2,7 +2,8 @@ import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { type AccessDenial, findAccessDenial, type SessionInWorkspace } from '../../rules/server-access.ts';
+import type { Loaded, SessionBase } from '../../rules/session-base.ts';
+import type { TrustLevel } from '../../rules/trust-level.ts';
 import { viewLike } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
@@ -13,6 +14,28 @@ import { isShared, processScopeFor } from '../links/process-key.ts';
 import type { Approvals } from '../pins/approvals.ts';
 import { prepareLaunch, type ServerLaunch, type SigningInfo } from './launch.ts';
 import { findLaunchObstacle } from './launch-obstacle.ts';
+
+/** The part of a server that decides who may use it. */
+export interface ServerTrust {
+  readonly name: string;
+  /** The trust levels of sessions that may use it. */
+  readonly trust: readonly TrustLevel[];
+}
+
+/** The part of a session, and of its workspace, that decides which servers it may use. */
+export interface SessionInWorkspace extends Pick<Loaded<SessionBase>, 'trustLevel' | 'servers'> {
+  readonly workspace:
+    | { readonly id: string; readonly servers: 'all' | 'none' | readonly string[] }
+    /** The workspace is no longer configured, so nobody can say what may be used there. */
+    | { readonly id: string; readonly servers: undefined }
+    | undefined;
+}
+
+/** The reason why a session may not use a server, and the rule that says so. */
+interface AccessDenial {
+  readonly rule: string;
+  readonly reason: string;
+}
 
 type ServerLookup =
   | { readonly server: ServerDefinition }
@@ -238,4 +261,32 @@ function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, conf
 /** The agent gets the same error for a server that it may not use and for one that does not exist. */
 export function notAvailableError(name: string): AmbitError {
   return new AmbitError('SERVER_NOT_AVAILABLE', { what: `No server "${name}" is available to this session.` });
+}
+
+function checkTrust({ name, trust }: ServerTrust, { trustLevel }: SessionInWorkspace): AccessDenial | undefined {
+  if (trust.includes(trustLevel)) return undefined;
+  const whom = trust.length === 0 ? 'no session' : `${trust.join(' and ')} sessions only`;
+  return { rule: `servers.${name}.trust`, reason: `it is for ${whom}; this session is ${trustLevel}` };
+}
+
+function checkWorkspace({ name }: ServerTrust, { workspace }: SessionInWorkspace): AccessDenial | undefined {
+  if (workspace === undefined) return undefined;
+  const { id, servers } = workspace;
+  if (servers === undefined) return { rule: `workspaces.${id}`, reason: `the workspace "${id}" no longer exists` };
+  if (servers === 'all' || (servers !== 'none' && servers.includes(name))) return undefined;
+  const reason =
+    servers === 'none'
+      ? `no server may be used in "${id}"`
+      : `it is not in the list of servers of the workspace "${id}"`;
+  return { rule: `workspaces.${id}.capabilities.servers`, reason };
+}
+
+function checkSessionServers({ name }: ServerTrust, { servers }: SessionInWorkspace): AccessDenial | undefined {
+  if (servers === undefined || servers.includes(name)) return undefined;
+  return { rule: 'session.servers', reason: 'it is not in the list of servers of this session' };
+}
+
+/** Finds the first reason why a session may not use a server; undefined if it may. */
+export function findAccessDenial(server: ServerTrust, session: SessionInWorkspace): AccessDenial | undefined {
+  return checkTrust(server, session) ?? checkWorkspace(server, session) ?? checkSessionServers(server, session);
 }

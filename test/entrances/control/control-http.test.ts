@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { describeApi, eventsPath, routes, stopPath } from '../../../src/entrances/control/routes.ts';
-import { openAdminToken } from '../../../src/identity/admin-token.ts';
+import { openAdminToken } from '../../../src/entrances/http/admit-caller.ts';
 import { createGateway, type EmbeddedGateway } from '../../../src/index.ts';
 import { callModern, readToolText } from '../../journeys/raw-mcp-client.ts';
 import { readEvents } from '../http/event-reader.ts';
