@@ -37,7 +37,7 @@ describe('headers that must agree with the body', () => {
     ['resources/read', '"uri":"a:b"', { name: 'a:b' }, undefined],
     ['resources/read', '"uri":"a:b","name":"x"', { name: 'x' }, -32020],
     ['prompts/get', '"name":"p"', { name: 'q' }, -32020],
-    ['tasks/get', '"taskId":"t"', { name: 't' }, undefined],
+    ['tasks/get', '"taskId":"t"', { name: 't' }, -32021],
     ['tasks/cancel', '"taskId":"t"', { name: 'u' }, -32020],
     ['tools/list', '"name":"x"', {}, undefined],
     ['acme/do', '"name":"x"', {}, undefined],
