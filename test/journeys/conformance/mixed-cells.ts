@@ -1,4 +1,5 @@
-import type { Revision } from './run-conformance.ts';
+/** The revisions that state which scenarios they require. */
+export type Revision = '2026-07-28' | '2025-11-25';
 
 /** A scenario that cannot pass in a cell where client and upstream are of different eras, and why. */
 export interface CannotPass {

@@ -9,7 +9,7 @@ import { compileCache, newerNode } from '../../tools/newer-node.ts';
 
 export { writeConformanceTable as conformanceTable } from './conformance-table.ts';
 
-export type Revision = '2026-07-28' | '2025-11-25';
+export type Revision = '2026-07-28' | '2025-11-25' | '2025-06-18';
 
 /** `warned` counts broken recommendations (SHOULD), which the suite reports but does not score. */
 export interface ScenarioOutcome {
@@ -19,29 +19,44 @@ export interface ScenarioOutcome {
   failed: number;
   warned: number;
   ok: boolean;
+  /** Each check as `id=STATUS`, without the log lines that the suite keeps among them. */
+  checks: string[];
 }
 
-type Check = { status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'INFO' | 'SKIPPED' };
+type Check = { id: string; status: 'SUCCESS' | 'FAILURE' | 'WARNING' | 'INFO' | 'SKIPPED' };
 type Listed = { scenario: string; scored: boolean };
 type Requirements = { server: string[]; not_scored?: { scenario: string; leg: string }[] };
 
 const PACKAGE = fileURLToPath(new URL('../../../node_modules/@modelcontextprotocol/conformance', import.meta.url));
 const KEPT_OUTPUT = 4_000;
+/** Extensions that the requirements of 2026-07-28 do not list. */
+const SKILLS = ['sep-2640-skills-directory', 'sep-2640-skills-enumeration', 'sep-2640-skills-manifest'];
+const LOG_LINES = ['outgoing-request', 'incoming-response', 'incoming-sse-event', 'stream-closed'];
 /** Longer than the suite's own 30 seconds, so that a busy machine fails no scenario. */
 const SCENARIO_MS = 120_000;
 
-/** Runs every server scenario of one revision against a URL, in the order in which the suite lists them. */
-export async function runConformance(options: {
-  url: string;
-  revision: Revision;
-  signal?: AbortSignal;
-}): Promise<ScenarioOutcome[]> {
+interface RunOptions {
+  readonly url: string;
+  readonly revision: Revision;
+  /** Runs `--suite all` with the extensions, instead of the scenarios that the revision requires. */
+  readonly whole?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** Runs the server scenarios of one revision against a URL. */
+export async function runConformance(options: RunOptions): Promise<ScenarioOutcome[]> {
   const results = await mkdtemp(join(tmpdir(), 'ambit-conformance-'));
   try {
-    const output = await runSuite(options, results);
+    const { revision, whole = false } = options;
+    const byRequirements = !whole || revision === '2026-07-28';
+    const choice = byRequirements ? ['--requirements', revision] : ['--suite', 'all', '--spec-version', revision];
+    let output = await runSuite(options, choice, results);
+    if (whole && byRequirements) {
+      for (const scenario of SKILLS) output += await runSuite(options, ['--scenario', scenario], results);
+    }
     const folders = await readdir(results);
     if (folders.length === 0) throw new Error(`the conformance suite left no results:\n${output}`);
-    const scenarios = await listScenarios(options.revision);
+    const scenarios = whole ? folders.map(scenarioOf).sort().map(unscored) : await listScenarios(revision);
     return await Promise.all(scenarios.map((listed) => readOutcome(listed, results, folders)));
   } finally {
     await rm(results, { recursive: true, force: true });
@@ -49,13 +64,10 @@ export async function runConformance(options: {
 }
 
 // The exit code is not looked at: it repeats what the result files say, and is 1 for one failed check as for a crash.
-async function runSuite(
-  { url, revision, signal }: { url: string; revision: Revision; signal?: AbortSignal },
-  results: string,
-): Promise<string> {
+async function runSuite({ url, signal }: RunOptions, choice: string[], results: string): Promise<string> {
   const { NODE_OPTIONS: _, ...rest } = process.env;
   const env = { ...rest, NODE_COMPILE_CACHE: compileCache };
-  const what = ['--url', url, '--requirements', revision, '--timeout', String(SCENARIO_MS), '-o', results];
+  const what = ['--url', url, ...choice, '--timeout', String(SCENARIO_MS), '-o', results];
   const args = [join(PACKAGE, 'dist', 'index.js'), 'server', ...what];
   const child = spawn(newerNode(), args, { env, stdio: ['ignore', 'pipe', 'pipe'], ...(signal && { signal }) });
   let output = '';
@@ -77,13 +89,21 @@ async function listScenarios(revision: Revision): Promise<Listed[]> {
   ];
 }
 
+const unscored = (scenario: string): Listed => ({ scenario, scored: false });
+
+/** A folder is named server-<scenario>-<ISO time>. */
+function scenarioOf(folder: string): string {
+  return folder.replace(/^server-/, '').replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '');
+}
+
 async function readOutcome({ scenario, scored }: Listed, results: string, folders: string[]): Promise<ScenarioOutcome> {
-  // A folder is named server-<scenario>-<ISO time>; one scenario's name may be the beginning of another's.
-  const folder = folders.find((name) => name.replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '') === `server-${scenario}`);
+  // One scenario's name may be the beginning of another's.
+  const folder = folders.find((name) => scenarioOf(name) === scenario);
   const checks = await readChecks(join(results, folder ?? '', 'checks.json'));
   const count = (status: Check['status']) => checks.filter((check) => check.status === status).length;
   const [passed, failed, warned] = [count('SUCCESS'), count('FAILURE'), count('WARNING')];
-  return { scenario, scored, passed, failed, warned, ok: failed === 0 && passed > 0 };
+  const told = checks.filter(({ id }) => !LOG_LINES.includes(id)).map(({ id, status }) => `${id}=${status}`);
+  return { scenario, scored, passed, failed, warned, ok: failed === 0 && passed > 0, checks: told.sort() };
 }
 
 // A scenario that crashed leaves no file, and that is a failure; one that was skipped leaves a file to say so.
@@ -91,6 +111,6 @@ async function readChecks(path: string): Promise<Check[]> {
   try {
     return JSON.parse(await readFile(path, 'utf8')) as Check[];
   } catch {
-    return [{ status: 'FAILURE' }];
+    return [{ id: 'no-results', status: 'FAILURE' }];
   }
 }

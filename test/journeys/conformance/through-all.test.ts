@@ -3,9 +3,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { startBearerProxy } from '../bearer-proxy.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
-import { cannotPass, namesNothing } from './mixed-cells.ts';
+import { cannotPass, namesNothing, type Revision } from './mixed-cells.ts';
 import { startRenamingProxy } from './renaming-proxy.ts';
-import { conformanceTable, type Revision, runConformance, type ScenarioOutcome } from './run-conformance.ts';
+import { conformanceTable, runConformance, type ScenarioOutcome } from './run-conformance.ts';
 import { startConformanceServer } from './start-conformance-server.ts';
 
 const push = { sampling: true, elicitation: true, roots: true };
