@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { beforeAll, expect, test } from 'vitest';
+import { readComparedRows, writeConformancePart } from '../conformance/conformance-page.ts';
 import { readRegistryPart } from '../foreign/registry-page.ts';
 import { pagePath, writePage } from './compatibility-page.ts';
 import { predictResults } from './predict-results.ts';
@@ -32,7 +33,8 @@ test('every combination works or has a named reason, and the page says so', asyn
   expect(failed).toEqual([]);
   // The rest of the page is written by the test of servers from registries, which runs in proof.
   const rest = readRegistryPart(readFileSync(pagePath, 'utf8'));
-  const written = `${writePage([...results, ...predictResults(upstreams, results)], upstreams)}${rest}`;
+  const page = writePage([...results, ...predictResults(upstreams, results)], upstreams);
+  const written = `${page}${writeConformancePart(readComparedRows())}${rest}`;
   if (process.env.AMBIT_WRITE_DOCS === '1') writeFileSync(pagePath, written);
   expect(written).toBe(readFileSync(pagePath, 'utf8'));
 });

@@ -1,28 +1,17 @@
-import { readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../../proof.ts';
 import { startBearerProxy } from '../bearer-proxy.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
-import { compareRuns, type Difference } from './compare-runs.ts';
+import { compareRuns } from './compare-runs.ts';
 import { type ComparedServer, listComparedServers } from './compared-servers.ts';
+import { type ComparedRow, readComparedRows, resultsPath } from './conformance-page.ts';
 import { startRenamingProxy } from './renaming-proxy.ts';
 import { type Revision, runConformance } from './run-conformance.ts';
 import { startConformanceServer } from './start-conformance-server.ts';
 
 const push = { sampling: true, elicitation: true, roots: true };
 const revisions: readonly Revision[] = ['2026-07-28', '2025-11-25', '2025-06-18'];
-const resultsPath = join(import.meta.dirname, 'results.json');
-
-/** One line of the table: a server and revision at one address over one transport. */
-interface Row {
-  readonly server: string;
-  readonly revision: Revision;
-  readonly address: string;
-  readonly transport: string;
-  readonly total: number;
-  readonly differences: readonly Difference[];
-}
 
 let fixture: Awaited<ReturnType<typeof startConformanceServer>>;
 let ambit: RunningAmbit;
@@ -46,20 +35,20 @@ describe.runIf(proof)('conformance compared with a direct run', () => {
   });
 
   test('the differences are those of the results file', async () => {
-    const rows: Row[] = [];
+    const rows: ComparedRow[] = [];
     for (const server of servers)
       for (const revision of revisions) rows.push(...(await compareServer(server, revision)));
     process.stdout.write(`${JSON.stringify(rows, undefined, 2)}\n`);
     const own = rows.filter(({ server }) => server === 'fixture');
     if (process.env.AMBIT_WRITE_DOCS === '1') writeFileSync(resultsPath, `${JSON.stringify(own, undefined, 2)}\n`);
-    expect(own).toEqual(JSON.parse(readFileSync(resultsPath, 'utf8')));
+    expect(own).toEqual(readComparedRows());
   }, 1_800_000);
 });
 
-async function compareServer(server: ComparedServer, revision: Revision): Promise<Row[]> {
+async function compareServer(server: ComparedServer, revision: Revision): Promise<ComparedRow[]> {
   const whole = true;
   const direct = await runConformance({ url: server.url, revision, whole });
-  const rows: Row[] = [];
+  const rows: ComparedRow[] = [];
   for (const transport of server.command ? ['http', 'stdio'] : ['http']) {
     const name = `${server.name}-${transport}`;
     for (const address of ['/mcp/{server}', '/mcp']) {
