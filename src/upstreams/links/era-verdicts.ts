@@ -109,10 +109,10 @@ export function createEraVerdicts(
     applyDefinition,
     usesSse: (server) => findVerdict(server, 0) === 'handshake' && verdicts.get(server)?.transport === 'sse',
     setSse(server, usesSse) {
-      const until = Date.now() + rememberMs;
-      const definition = definitions.get(server) ?? '';
-      const known = verdicts.get(server) ?? { until, definition };
-      verdicts.set(server, { ...known, verdict: 'handshake', transport: usesSse ? 'sse' : undefined });
+      const found = { until: Date.now() + rememberMs, definition: definitions.get(server) ?? '' };
+      const known = isConfigured(server) ? verdicts.get(server) : undefined;
+      const transport = usesSse ? ('sse' as const) : undefined;
+      verdicts.set(server, { ...(known ?? found), verdict: 'handshake', transport });
       save();
     },
     applyDefinitions(servers) {

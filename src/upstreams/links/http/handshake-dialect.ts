@@ -1,22 +1,24 @@
 import type { IncomingMessage } from 'node:http';
-import { withTimeout } from '../../../lib/async/timeout.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
-import type { EraVerdicts } from '../era-verdicts.ts';
 import { refusedHandshakeError, repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
-import { notMcpError } from './http-errors.ts';
-import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
 import { createEventStream, type EventStream } from './resume-stream.ts';
-import { addToken, discardResponse, handshakeHeaders, type Remote, sendRequest } from './send-request.ts';
-import { findSseFault, openSseConnection, type SseConnection, type StreamReceiver } from './sse-connection.ts';
+import type { HttpDialect } from './send-call.ts';
+import {
+  addToken,
+  discardResponse,
+  handshakeHeaders,
+  type PendingResponse,
+  type Remote,
+  sendRequest,
+} from './send-request.ts';
+import { createSseTransport, postToServer, type SseMemory, type StreamReceiver } from './sse-connection.ts';
 
+const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
 const reconnectMs = 1000;
 const maxReconnectMs = 60_000;
-
-/** Remembers which servers speak HTTP+SSE. */
-type TransportMemory = Pick<EraVerdicts, 'usesSse' | 'setSse'>;
 
 /** True for the answers of an HTTP+SSE server to a POST at its address, according to the specification. */
 function mayBeSse({ statusCode = 0 }: IncomingMessage): boolean {
@@ -27,7 +29,7 @@ function mayBeSse({ statusCode = 0 }: IncomingMessage): boolean {
 export function createHandshakeDialect(
   server: Remote,
   maxBytes: number,
-  transports: TransportMemory,
+  transports: SseMemory,
   ownParams?: string,
 ): HttpDialect & { readonly handshake: Handshake | undefined } {
   let upstreamSession: string | undefined;
@@ -37,17 +39,26 @@ export function createHandshakeDialect(
   let handshake: Handshake | undefined;
   let repeating: Promise<void> | undefined;
   let closed = false;
-  let usesSse = server.transport === 'sse' || transports.usesSse(server.name);
-  let connection: SseConnection | undefined;
-  let connecting: Promise<SseConnection> | undefined;
   let receiver: StreamReceiver | undefined;
-  /** Waits for the answer to Ambit's own handshake over the stream. */
-  let ownAnswer: { resolve(answer: Message): void; reject(error: Error): void } | undefined;
   const streams = new Set<EventStream>();
+  const sse = createSseTransport(server, maxBytes, transports, {
+    onMessage: (message, response) => receiver?.onMessage(message, response),
+    onLost(error) {
+      receiver?.onLost(error);
+      reconnectLater(0);
+    },
+  });
 
-  function readSessionId(response: IncomingMessage): string | undefined {
-    const id = response.headers['mcp-session-id'];
-    return typeof id === 'string' ? id : undefined;
+  async function askByPost(headers: Record<string, string>, body: Buffer): Promise<Message | undefined> {
+    const response = await sendRequest(server, 'POST', headers, body, server.timeoutMs).response;
+    try {
+      const answer = await readHandshakeAnswer(server, maxBytes, response);
+      upstreamSession = readSessionId(response);
+      return answer;
+    } catch (error) {
+      if (mayBeSse(response) && (await sse.detect())) return sse.ask(headers, body);
+      throw error;
+    }
   }
 
   /** Repeats the first handshake after the upstream has lost its session. The client does not notice. */
@@ -55,113 +66,30 @@ export function createHandshakeDialect(
     const { params, token } = server.attacher.attachToParams('initialize', initializeParams ?? '{}');
     const body = Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":"initialize","params":${params}}`);
     const headers = addToken(handshakeHeaders(undefined, undefined), token);
-    const isOverStream = usesSse && (await connectIfSse());
-    const answer = isOverStream ? await askOverStream(headers, body) : await askByPost(headers, body);
-    if (answer?.result === undefined) throw refusedHandshakeError(ownParams === undefined ? undefined : answer, server);
+    const answer = (await sse.connectIfUsed()) ? await sse.ask(headers, body) : await askByPost(headers, body);
+    if (answer?.result === undefined) {
+      sse.connection?.close();
+      throw refusedHandshakeError(ownParams === undefined ? undefined : answer, server);
+    }
     rememberHandshake(answer);
-    const initialized = Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}');
-    const afterwards = handshakeHeaders(upstreamSession, version);
-    const sending = usesSse
-      ? connection?.post(afterwards, initialized, server.timeoutMs)
-      : sendRequest(server, 'POST', afterwards, initialized, server.timeoutMs);
-    if (sending !== undefined) discardResponse(await sending.response);
+    const sending = postToServer(server, sse.connection, handshakeHeaders(upstreamSession, version), initialized);
+    discardResponse(await sending.response);
     for (const stream of streams) stream.restart();
-  }
-
-  async function askByPost(headers: Record<string, string>, body: Buffer): Promise<Message | undefined> {
-    const response = await sendRequest(server, 'POST', headers, body, server.timeoutMs).response;
-    let answer: Message | undefined;
-    try {
-      await readAnswer(response, {
-        server: server.name,
-        maxBytes,
-        onMessage(message) {
-          if (message.kind === 'response') answer = message;
-          return message.kind === 'response';
-        },
-      });
-    } catch (error) {
-      if (mayBeSse(response) && (await detectSse())) return askOverStream(headers, body);
-      throw error;
-    }
-    upstreamSession = readSessionId(response);
-    return answer;
-  }
-
-  async function askOverStream(headers: Record<string, string>, body: Buffer): Promise<Message> {
-    const opened = await connect();
-    const answer = new Promise<Message>((resolve, reject) => {
-      ownAnswer = { resolve, reject };
-    });
-    answer.catch(() => {});
-    const response = await opened.post(headers, body, server.timeoutMs).response;
-    discardResponse(response);
-    if ((response.statusCode ?? 0) >= 300) throw notMcpError(server.name, response);
-    return withTimeout(answer, server.timeoutMs, `The server "${server.name}" did not answer the handshake.`);
-  }
-
-  /** Opens the stream of an HTTP+SSE server, once however many calls wait for it. */
-  async function connect(): Promise<SseConnection> {
-    if (connection?.isOpen()) return connection;
-    connecting ??= openSseConnection(server, maxBytes, { onMessage: receive, onLost: lose }).finally(() => {
-      connecting = undefined;
-    });
-    connection = await connecting;
-    if (closed) connection.close();
-    return connection;
-  }
-
-  /** False when a server that spoke HTTP+SSE before no longer does. */
-  async function connectIfSse(): Promise<boolean> {
-    try {
-      await connect();
-      return true;
-    } catch (error) {
-      if (server.transport === 'sse' || findSseFault(error) !== 'absent') throw error;
-      usesSse = false;
-      transports.setSse(server.name, false);
-      return false;
-    }
-  }
-
-  async function detectSse(): Promise<boolean> {
-    try {
-      await connect();
-    } catch (error) {
-      if (findSseFault(error) === 'endpoint') throw error;
-      return false;
-    }
-    usesSse = true;
-    transports.setSse(server.name, true);
-    return true;
-  }
-
-  function receive(message: Message, response: IncomingMessage): void {
-    if (message.kind === 'response' && message.id === '"ambit"') ownAnswer?.resolve(message);
-    else receiver?.onMessage(message, response);
-  }
-
-  function lose(error: Error): void {
-    ownAnswer?.reject(error);
-    receiver?.onLost(error);
-    reconnectLater(0);
   }
 
   /** Opens a lost stream again while a client listens; otherwise the next request does. */
   function reconnectLater(failures: number): void {
     if (closed || streams.size === 0) return;
-    const waitMs = Math.min(reconnectMs * 2 ** failures, maxReconnectMs);
-    setTimeout(() => {
-      if (closed || streams.size === 0 || connection?.isOpen()) return;
+    const reconnect = () => {
+      if (closed || streams.size === 0 || sse.connection?.isOpen()) return;
       ensureSession().catch(() => reconnectLater(failures + 1));
-    }, waitMs).unref();
+    };
+    setTimeout(reconnect, Math.min(reconnectMs * 2 ** failures, maxReconnectMs)).unref();
   }
 
   function rememberHandshake(answer: Message): void {
     if (answer.result === undefined) return;
-    const negotiated = readStringValue(answer.bytes, findMember(answer.result.shape, 'protocolVersion'));
-    // The version goes into a header of every request, so anything but a revision of MCP is dropped.
-    version = negotiated !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(negotiated) ? negotiated : undefined;
+    version = readNegotiatedVersion(answer, answer.result);
     handshake = { version: version ?? '', result: readRawValue(answer.bytes, answer.result) };
   }
 
@@ -183,16 +111,16 @@ export function createHandshakeDialect(
       return handshake;
     },
     get connection() {
-      return usesSse ? connection : undefined;
+      return sse.connection;
     },
     attach(given) {
       receiver = given;
     },
     async prepare(message) {
       if (repeating !== undefined && message?.method !== 'initialize') await repeating;
-      if (usesSse) {
-        if (connection?.isOpen()) return;
-        if (message?.method === 'initialize') await connectIfSse();
+      if (sse.isUsed) {
+        if (sse.connection?.isOpen()) return;
+        if (message?.method === 'initialize') await sse.connectIfUsed();
         else await ensureSession();
         return;
       }
@@ -215,7 +143,7 @@ export function createHandshakeDialect(
       return true;
     },
 
-    fallBack: async (message, response) => message.method === 'initialize' && mayBeSse(response) && detectSse(),
+    fallBack: async (message, response) => message.method === 'initialize' && mayBeSse(response) && sse.detect(),
 
     onCompleted(message, answer) {
       if (message.method !== 'initialize' || answer.result === undefined) return;
@@ -227,27 +155,9 @@ export function createHandshakeDialect(
 
     openEventStream(channel, receive) {
       if (closed || channel.isGone()) return;
-      if (usesSse) {
-        // All messages come over the one stream that is open already.
-        const listener: EventStream = { restart() {}, end() {} };
-        streams.add(listener);
-        channel.onGone(() => streams.delete(listener));
-        return;
-      }
-      const stream = createEventStream(
-        (eventId) => sendRequest(server, 'GET', streamHeaders(eventId)),
-        (response, { onEventId, onRetry }) =>
-          readAnswer(response, {
-            server: server.name,
-            maxBytes,
-            onEventId,
-            onRetry,
-            onMessage(message) {
-              receive(message, response);
-              return false;
-            },
-          }),
-      );
+      const open = (eventId: string | undefined) => sendRequest(server, 'GET', streamHeaders(eventId));
+      // All messages of an HTTP+SSE server come over the one stream that is open already.
+      const stream = sse.isUsed ? { restart() {}, end() {} } : readEventStream(server, maxBytes, open, receive);
       streams.add(stream);
       channel.onGone(() => {
         streams.delete(stream);
@@ -258,10 +168,58 @@ export function createHandshakeDialect(
     close() {
       closed = true;
       for (const stream of streams) stream.end();
-      connection?.close();
+      sse.close();
       if (upstreamSession === undefined) return;
       const headers = handshakeHeaders(upstreamSession, version);
       sendRequest(server, 'DELETE', headers, undefined, server.timeoutMs).response.then(discardResponse, () => {});
     },
   };
+}
+
+function readSessionId({ headers }: IncomingMessage): string | undefined {
+  const id = headers['mcp-session-id'];
+  return typeof id === 'string' ? id : undefined;
+}
+
+/** Reads the version of the handshake. It goes into a header of every request, so anything but a revision of MCP is dropped. */
+function readNegotiatedVersion({ bytes }: Message, result: NonNullable<Message['result']>): string | undefined {
+  const version = readStringValue(bytes, findMember(result.shape, 'protocolVersion'));
+  return version !== undefined && /^\d{4}-\d{2}-\d{2}$/.test(version) ? version : undefined;
+}
+
+async function readHandshakeAnswer(
+  { name }: Remote,
+  maxBytes: number,
+  response: IncomingMessage,
+): Promise<Message | undefined> {
+  let answer: Message | undefined;
+  await readAnswer(response, {
+    server: name,
+    maxBytes,
+    onMessage(message) {
+      if (message.kind === 'response') answer = message;
+      return message.kind === 'response';
+    },
+  });
+  return answer;
+}
+
+function readEventStream(
+  { name }: Remote,
+  maxBytes: number,
+  open: (eventId: string | undefined) => PendingResponse,
+  receive: (message: Message, response: IncomingMessage) => void,
+): EventStream {
+  return createEventStream(open, (response, { onEventId, onRetry }) =>
+    readAnswer(response, {
+      server: name,
+      maxBytes,
+      onEventId,
+      onRetry,
+      onMessage(message) {
+        receive(message, response);
+        return false;
+      },
+    }),
+  );
 }

@@ -1,8 +1,8 @@
 import { type Message, MessageError, readMessage } from '../../../protocol/message.ts';
 import { type EraVerdicts, setVerdict } from '../era-verdicts.ts';
 import { discoverParams, unsupportedModernError } from '../stdio/opening.ts';
-import type { HttpDialect } from './http-link.ts';
 import { readAnswer } from './read-answer.ts';
+import type { HttpDialect } from './send-call.ts';
 import { addToken, modernHeaders, type Remote, sendRequest } from './send-request.ts';
 
 /** Creates the dialect of MCP 2026-07-28. Only the era of the upstream is remembered between requests. */

@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../../errors.ts';
 import type { Message } from '../../../protocol/message.ts';
-import { markHarmless } from '../upstream-errors.ts';
+import type { EraVerdicts } from '../era-verdicts.ts';
+import { markHarmless, silenceError } from '../upstream-errors.ts';
 import { notMcpError } from './http-errors.ts';
 import { brokenOffError, readAnswer } from './read-answer.ts';
 import { discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
@@ -36,16 +37,138 @@ const maxEndpointLength = 8192;
 /** Errors of servers that do not speak HTTP+SSE, and of those that speak it but name an address that is not allowed. */
 const faults = new WeakMap<Error, 'absent' | 'endpoint'>();
 
-export function findSseFault(error: unknown): 'absent' | 'endpoint' | undefined {
-  return error instanceof Error ? faults.get(error) : undefined;
+/** Remembers which servers speak HTTP+SSE. */
+export type SseMemory = Pick<EraVerdicts, 'usesSse' | 'setSse'>;
+
+/** The HTTP+SSE transport of one link: whether its server uses it, and the connection. */
+export interface SseTransport {
+  readonly isUsed: boolean;
+  /** The last connection, which may be closed by now; undefined while the transport is not used. */
+  readonly connection: SseConnection | undefined;
+  /** Connects if the server uses the transport. False when it does not, or no longer does. */
+  connectIfUsed(): Promise<boolean>;
+  /** Finds out whether a server uses the transport. A server that does is connected then. */
+  detect(): Promise<boolean>;
+  /** Sends a handshake of Ambit's own, with the id "ambit". A failed one closes the connection. */
+  ask(headers: AskHeaders, body: Buffer): Promise<Message>;
+  close(): void;
 }
 
-/** Opens the stream and waits for the address. The address must have the origin of the configured URL. */
-export async function openSseConnection(
+export function createSseTransport(
   server: Remote,
   maxBytes: number,
+  memory: SseMemory,
   receiver: StreamReceiver,
-): Promise<SseConnection> {
+): SseTransport {
+  let isUsed = server.transport === 'sse' || memory.usesSse(server.name);
+  let isClosed = false;
+  let connection: SseConnection | undefined;
+  let connecting: Promise<SseConnection> | undefined;
+  let ownAnswer: { resolve(answer: Message): void; reject(error: Error): void } | undefined;
+
+  const streamReceiver: StreamReceiver = {
+    onMessage(message, response) {
+      if (message.kind === 'response' && message.id === '"ambit"') ownAnswer?.resolve(message);
+      else receiver.onMessage(message, response);
+    },
+    onLost(error) {
+      ownAnswer?.reject(error);
+      receiver.onLost(error);
+    },
+  };
+
+  /** Opens the stream, once however many calls wait for it. */
+  async function connect(): Promise<SseConnection> {
+    if (connection?.isOpen()) return connection;
+    connecting ??= openSseConnection(server, maxBytes, streamReceiver).finally(() => {
+      connecting = undefined;
+    });
+    connection = await connecting;
+    if (isClosed) connection.close();
+    return connection;
+  }
+
+  async function waitForAnswer(opened: SseConnection, headers: AskHeaders, body: Buffer): Promise<Message> {
+    const answer = new Promise<Message>((resolve, reject) => {
+      ownAnswer = { resolve, reject };
+    });
+    answer.catch(() => {});
+    const limit = setTimeout(
+      () => ownAnswer?.reject(silenceError(server.name, server.timeoutMs)),
+      server.timeoutMs,
+    ).unref();
+    try {
+      const response = await opened.post(headers, body, server.timeoutMs).response;
+      discardResponse(response);
+      if ((response.statusCode ?? 0) >= 300) throw notMcpError(server.name, response);
+      return await answer;
+    } finally {
+      clearTimeout(limit);
+      ownAnswer = undefined;
+    }
+  }
+
+  return {
+    get isUsed() {
+      return isUsed;
+    },
+    get connection() {
+      return isUsed ? connection : undefined;
+    },
+    async connectIfUsed() {
+      if (!isUsed) return false;
+      try {
+        await connect();
+        return true;
+      } catch (error) {
+        if (server.transport === 'sse' || faults.get(error as Error) !== 'absent') throw error;
+        isUsed = false;
+        memory.setSse(server.name, false);
+        return false;
+      }
+    },
+    async detect() {
+      try {
+        await connect();
+      } catch (error) {
+        if (faults.get(error as Error) === 'endpoint') throw error;
+        return false;
+      }
+      isUsed = true;
+      memory.setSse(server.name, true);
+      return true;
+    },
+    async ask(headers, body) {
+      const opened = await connect();
+      try {
+        return await waitForAnswer(opened, headers, body);
+      } catch (error) {
+        opened.close();
+        throw error;
+      }
+    },
+    close() {
+      isClosed = true;
+      connection?.close();
+    },
+  };
+}
+
+/** Posts a message whose answer is not read: over the connection, or to the URL of a server without one. */
+export function postToServer(
+  server: Remote,
+  connection: SseConnection | undefined,
+  headers: AskHeaders,
+  body: Buffer,
+): PendingResponse {
+  if (connection !== undefined) return connection.post(headers, body, server.timeoutMs);
+  return sendRequest(server, 'POST', headers, body, server.timeoutMs);
+}
+
+type AskHeaders = Readonly<Record<string, string>>;
+
+/** Opens the stream and waits for the address. The address must have the origin of the configured URL. */
+async function openSseConnection(server: Remote, maxBytes: number, receiver: StreamReceiver): Promise<SseConnection> {
   const sending = sendRequest(server, 'GET', { accept: 'text/event-stream' });
   let isLate = false;
   const limit = setTimeout(
