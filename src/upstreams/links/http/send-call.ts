@@ -58,13 +58,20 @@ export interface HttpLinkOptions {
   readonly limits: Pick<Config['limits'], 'messageBytes' | 'notificationsPerSecond' | 'pendingPerUpstream'>;
 }
 
+/** A call to an HTTP+SSE server. */
+interface StreamedCall {
+  readonly call: UpstreamCall;
+  /** True when the server has confirmed the message, so the call may have an effect. */
+  isAccepted: boolean;
+}
+
 /** The parts of one link that its functions share. */
 export interface LinkParts extends HttpLinkOptions {
   readonly pending: PendingCalls;
   /** The open exchange of each call: a request, or the wait before a stream is resumed. */
   readonly sendings: Map<number, Pick<PendingResponse, 'abort'>>;
   /** The calls whose answer comes over the stream of an HTTP+SSE server. */
-  readonly streamed: Map<number, UpstreamCall>;
+  readonly streamed: Map<number, StreamedCall>;
   /** The last notification of the client's handshake, until an HTTP+SSE server has accepted it. */
   initializing: Promise<unknown> | undefined;
   /** Passes a request or notification of the server on. */
@@ -128,13 +135,19 @@ async function sendOverStream(
   if (initializing !== undefined) await initializing;
   const { connection } = dialect;
   if (connection === undefined || pending.get(upstreamId) === undefined) return true;
-  streamed.set(upstreamId, call);
+  const entry: StreamedCall = { call, isAccepted: false };
+  streamed.set(upstreamId, entry);
   const sending = connection.post(headers, bytes, undefined, beforeSend);
   sendings.set(upstreamId, sending);
   const response = await sending.response;
   discardResponse(response);
   const { statusCode: status = 0 } = response;
-  if (status >= 200 && status < 300) return true;
+  if (status >= 200 && status < 300) {
+    entry.isAccepted = true;
+    // The stream was lost while the server took the message: the answer cannot come any more.
+    if (!connection.isOpen() && streamed.has(upstreamId)) throw brokenOffError(server.name);
+    return true;
+  }
   if (!streamed.delete(upstreamId)) return true;
   if (status !== 404) throw notMcpError(server.name, response);
   connection.close();
@@ -148,16 +161,20 @@ export function createStreamReceiver(parts: LinkParts): StreamReceiver {
     onMessage(message, response) {
       if (message.kind !== 'response') return parts.forward(message, undefined, response);
       const upstreamId = Number(message.id);
-      const call = message.id === String(upstreamId) ? streamed.get(upstreamId) : undefined;
-      if (call === undefined) return;
+      const entry = message.id === String(upstreamId) ? streamed.get(upstreamId) : undefined;
+      if (entry === undefined) return;
       streamed.delete(upstreamId);
-      if (settleAnswer(parts, call, upstreamId, message, 200)) server.onAnswered();
+      if (settleAnswer(parts, entry.call, upstreamId, message, 200)) server.onAnswered();
     },
     onLost(error) {
-      const lost = [...streamed.keys()].flatMap((upstreamId) => pending.take(upstreamId) ?? []);
-      streamed.clear();
-      if (lost.length > 0) server.onFailed(error);
-      for (const call of lost) failCall(call, error);
+      // The other calls wait for the response to their POST, which says whether the server took them.
+      const accepted = [...streamed].filter(([, { isAccepted }]) => isAccepted);
+      for (const [upstreamId] of accepted) {
+        streamed.delete(upstreamId);
+        const call = pending.take(upstreamId);
+        if (call !== undefined) failCall(call, error);
+      }
+      if (accepted.length > 0) server.onFailed(error);
     },
   };
 }

@@ -248,9 +248,10 @@ function parseEndpoint({ name, url }: Remote, data: Buffer): URL {
   const text = data.toString('utf8');
   const isUsable = text.length > 0 && text.length <= maxEndpointLength && URL.canParse(text, url.href);
   const endpoint = isUsable ? new URL(text, url.href) : undefined;
-  if (endpoint?.origin === url.origin && endpoint.username === url.username && endpoint.password === url.password) {
-    return endpoint;
-  }
+  const { protocol, origin, username, password } = url;
+  // A blob: URL has the origin of the URL inside it, so the protocol is compared as well.
+  const isSameHost = endpoint?.protocol === protocol && endpoint.origin === origin;
+  if (isSameHost && endpoint.username === username && endpoint.password === password) return endpoint;
   const error = new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${name}" (HTTP+SSE) names an address for messages that ${endpoint === undefined ? 'is not valid' : 'is on another host'}.`,
     hint: 'Check the URL of the server in the configuration: it must have the scheme, host and port that the server itself uses.',
