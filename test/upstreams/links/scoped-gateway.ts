@@ -129,7 +129,7 @@ export async function twoSharing(on: ScopedGateway, server: string, eraOfAnn: Er
   return { ann, bob, a, b };
 }
 
-const asks = { capabilities: { elicitation: {} } };
+const asks = { capabilities: { elicitation: {}, extensions: { 'io.modelcontextprotocol/tasks': {} } } };
 
 /** Somebody who stays, so that the process that two share does as well: one more who must hear nothing of them. */
 export async function staysWith(on: ScopedGateway, server: string): Promise<void> {
