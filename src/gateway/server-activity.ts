@@ -2,7 +2,7 @@ import { isAmbitError } from '../errors.ts';
 import { toPlainLine } from '../lib/text/escape-controls.ts';
 import { scrubSecrets } from '../observability/log/scrub.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
-import type { ServerDefinition } from '../upstreams/definition.ts';
+import { nameTransport, type ServerDefinition, type Transport } from '../upstreams/definition.ts';
 import type { Approvals } from '../upstreams/pins/approvals.ts';
 
 /** A line that a process of a server wrote to stderr, without secrets and control characters. */
@@ -209,7 +209,7 @@ export interface ServerOverview {
   readonly name: string;
   readonly source: ServerDefinition['source'];
   readonly file: string | null;
-  readonly transport: ServerDefinition['kind'];
+  readonly transport: Transport;
   readonly trust: readonly TrustLevel[];
   /** The era that the server speaks; null while that is unknown. */
   readonly era: 'modern' | 'handshake' | null;
@@ -225,6 +225,7 @@ export interface ServerOverview {
 interface LiveServers {
   readonly activity: ServerActivity;
   readonly eraOf: (server: string) => 'modern' | 'handshake' | undefined;
+  readonly usesSse: (server: string) => boolean;
 }
 
 /** Describes the servers of a configuration; without `live`, as far as files tell. */
@@ -242,7 +243,7 @@ export function describeServers(
       name: server.name,
       source: server.source,
       file: server.file ?? null,
-      transport: server.kind,
+      transport: nameTransport(server, live?.usesSse(server.name)),
       trust: server.trust,
       era: configuredEra ?? live?.eraOf(server.name) ?? record?.era ?? null,
       approval: server.source === 'operator' ? 'not needed' : verdict.state,

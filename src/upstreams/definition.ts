@@ -93,6 +93,15 @@ export interface InProcessServer {
 /** Anything that a request can be forwarded to. */
 export type Upstream = ServerDefinition | InProcessServer;
 
+/** The ways to reach a server: `http` is Streamable HTTP, and `sse` the HTTP+SSE transport of MCP 2024-11-05. */
+export const transports = ['stdio', 'http', 'sse'] as const;
+export type Transport = (typeof transports)[number];
+
+/** Names the transport of a server. `usesSse` is true for one that was found to speak HTTP+SSE. */
+export function nameTransport(server: ServerDefinition, usesSse = false): Transport {
+  return server.kind === 'http' && (usesSse || server.transport === 'sse') ? 'sse' : server.kind;
+}
+
 /** The audience of a server in the contexts that are made for it. */
 export function contextAudience(server: ServerDefinition): string {
   return server.kind === 'http' ? server.url.href : `ambit:server:${server.name}`;

@@ -75,7 +75,7 @@ describe('the state of a server', () => {
         activity.failed('x', new AmbitError('UPSTREAM_FAILED', { what: 'password=hunter22\u001b[2J' }));
       else activity[step]('x');
     }
-    const [described] = describeServers([server], approved, { activity, eraOf: () => undefined });
+    const [described] = describeServers([server], approved, { activity, eraOf: () => undefined, usesSse: () => false });
     return described;
   }
 
@@ -102,7 +102,7 @@ describe('the state of a server', () => {
     expect(describeServers(servers, unapproved)).toMatchObject([
       { state: null, processes: null, lastError: null, era: 'modern', approval: 'unapproved' },
     ]);
-    const live = { activity: createServerActivity(), eraOf: () => undefined };
+    const live = { activity: createServerActivity(), eraOf: () => undefined, usesSse: () => false };
     expect(describeServers(servers, unapproved, live)).toMatchObject([{ state: 'unapproved', processes: 0 }]);
   });
 });

@@ -2,7 +2,7 @@ import { isAmbitError } from '../../errors.ts';
 import { fetchPackage, inspectServer } from '../../gateway/inspect/inspect-server.ts';
 import { formatCount } from '../../lib/text/format-count.ts';
 import type { Log } from '../../observability/log/log.ts';
-import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { nameTransport, type ServerDefinition } from '../../upstreams/definition.ts';
 import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { createToolPins } from '../../upstreams/pins/pinned-tools.ts';
@@ -31,7 +31,7 @@ export const serverCheck: Command = {
     const onInstall = watchInstalls(invocation);
     const inspecting = inspectServer({ config, dataDir, server, approvals, onInstall });
     const inspected = showProgress(`Starting ${name}`, inspecting);
-    const { era, tools, unsound, seconds } = await inspected.catch((error: unknown) => {
+    const { era, transport, tools, unsound, seconds } = await inspected.catch((error: unknown) => {
       printFailure(invocation, server, error);
       throw error;
     });
@@ -39,11 +39,11 @@ export const serverCheck: Command = {
       .toolsChanged(server, createToolPins(tools))
       .flatMap((tool) => tool.changes.map(({ line }) => line));
     const approval = server.source === 'operator' ? 'not needed' : 'approved';
-    const found = { name, transport: server.kind, era, tools: tools.length, seconds, approval, changes };
+    const found = { name, transport, era, tools: tools.length, seconds, approval, changes };
     printData(invocation, found, () =>
       renderPairs([
         ['name', name],
-        ['transport', server.kind],
+        ['transport', transport],
         ['era', era],
         ['tools', String(tools.length)],
         ['answered in', `${seconds.toFixed(2)} s`],
@@ -62,11 +62,15 @@ export const serverCheck: Command = {
 };
 
 /** Prints what a server wrote that did not start; as data with `--json`. The reason itself is printed with the exit. */
-function printFailure(invocation: Invocation, { name, kind }: ServerDefinition, error: unknown): void {
+function printFailure(invocation: Invocation, server: ServerDefinition, error: unknown): void {
   const stderr = readStderrLines(error);
   if (invocation.flags.json === true && isAmbitError(error)) {
     const { code, message, hint } = error;
-    printData(invocation, { name, transport: kind, error: { code, message, hint }, stderr }, () => '');
+    printData(
+      invocation,
+      { name: server.name, transport: nameTransport(server), error: { code, message, hint }, stderr },
+      () => '',
+    );
   } else if (stderr.length > 0) printLines(['Last lines of its stderr:', ...stderr.map((line) => `  ${line}`)]);
 }
 

@@ -352,7 +352,8 @@ function collectInputs(
 }
 
 function planRemote({ type, url, headers: offered }: RegistryRemote, given: GivenValues): EntryPlan {
-  if (type !== 'streamable-http') throw new EntryProblem(`addresses that speak "${type}" are not supported`);
+  if (type !== 'streamable-http' && type !== 'sse')
+    throw new EntryProblem(`addresses that speak "${type}" are not supported`);
   if (/[{}]/.test(url))
     throw new EntryProblem('its address has a part that you fill in: use --url with the full address');
   if (/\s/.test(url) || !URL.canParse(url) || new URL(url).protocol !== 'https:') {
@@ -367,7 +368,7 @@ function planRemote({ type, url, headers: offered }: RegistryRemote, given: Give
   const { values: headers, missing, optional } = collectInputs(offered ?? [], given.headers, 'header');
   return {
     kind: 'remote',
-    entry: { url, ...(Object.keys(headers).length === 0 ? {} : { headers }) },
+    entry: { ...(type === 'sse' ? { type } : {}), url, ...(Object.keys(headers).length === 0 ? {} : { headers }) },
     missing,
     optional,
     notes: ['Tool calls are sent to this address.'],

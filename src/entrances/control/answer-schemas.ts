@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { serverStates } from '../../gateway/server-activity.ts';
 import { instantSchema, jsonSchema, sessionSchema, stringListSchema } from '../../sessions/session-schema.ts';
+import { transports } from '../../upstreams/definition.ts';
 import { credentialName, loginName } from './routes/credentials.ts';
 import { mode, objectiveId, policyName, scope } from './routes/policies.ts';
 
@@ -90,7 +91,7 @@ const stdioServer = z.object({
 });
 
 const httpServer = z.object({
-  type: z.literal('http'),
+  type: z.enum(['http', 'sse']),
   url: z.string(),
   headers: z.record(z.string(), z.string()),
 });
@@ -323,7 +324,7 @@ const serverOverview = z
       .enum(['operator', 'imported', 'project'])
       .describe('operator: the configuration. project: an included file.'),
     file: z.string().nullable().describe('Included or imported file; null for a server of the configuration.'),
-    transport: z.enum(['stdio', 'http']),
+    transport: z.enum(transports).describe('http: Streamable HTTP. sse: HTTP+SSE, configured or detected.'),
     trust: listOf(z.enum(['direct', 'sandboxed'])).describe('Trust levels of the sessions that may use the server.'),
     era: z.enum(['modern', 'handshake']).nullable().describe('Protocol era of the server; null while it is unknown.'),
     approval: z

@@ -57,7 +57,11 @@ function createGateway(
     },
     running: { startedAt: Date.now(), logFile, serverLogs: activity.logs, processCount: activity.processCount },
     listServers: async () =>
-      describeServers(settings.servers().values(), approvals, { activity, eraOf: verdicts.getCertain }),
+      describeServers(settings.servers().values(), approvals, {
+        activity,
+        eraOf: verdicts.getCertain,
+        usesSse: verdicts.usesSse,
+      }),
     serve,
     handleTransport,
     identify,

@@ -15,7 +15,7 @@ import { newSessionOf, type Session, sessionOf } from '../../sessions/session.ts
 import { packagesFolder } from '../../upstreams/access/confinement.ts';
 import { prepareLaunch } from '../../upstreams/access/launch.ts';
 import { fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
-import type { ServerDefinition, StdioServer } from '../../upstreams/definition.ts';
+import { nameTransport, type ServerDefinition, type StdioServer, type Transport } from '../../upstreams/definition.ts';
 import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts } from '../../upstreams/links/era-verdicts.ts';
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
@@ -37,6 +37,7 @@ export const createFetchedPackage =
 interface ServerInspection {
   readonly era: 'modern' | 'handshake';
   /** All tools of the server. If it needs an approval, only the tools that can be approved. */
+  readonly transport: Transport;
   readonly tools: readonly unknown[];
   /** The number of tools that were left out because they can be read in several ways. */
   readonly unsound: number;
@@ -98,7 +99,9 @@ async function inspectInSandbox(
       timeoutMs,
       `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
     );
-    return { era: verdicts.get(server.name) ?? 'handshake', ...listed, seconds: (performance.now() - started) / 1000 };
+    const transport = nameTransport(server, verdicts.usesSse(server.name));
+    const seconds = (performance.now() - started) / 1000;
+    return { era: verdicts.get(server.name) ?? 'handshake', transport, ...listed, seconds };
   } catch (error) {
     throw explainFailure(error, server, output.lines());
   } finally {

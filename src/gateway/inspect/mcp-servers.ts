@@ -12,7 +12,7 @@ import { ownServer } from '../routing/own-server.ts';
 /** An entry of `mcpServers`, as agent SDKs take it. */
 export type McpServer =
   | { readonly command: string; readonly args: readonly string[]; readonly env: Readonly<Record<string, string>> }
-  | { readonly type: 'http'; readonly url: string; readonly headers: Readonly<Record<string, string>> };
+  | { readonly type: 'http' | 'sse'; readonly url: string; readonly headers: Readonly<Record<string, string>> };
 
 export type McpServers = Readonly<Record<string, McpServer>>;
 
@@ -61,7 +61,8 @@ export function createMcpServers(
 ): McpServers {
   return mapAvailable(resolved, ({ name, server, launch, credentials }) => {
     if (server.kind === 'http' && (narrowed(name) || credentials)) return undefined;
-    if (server.kind === 'http') return { type: 'http', url: server.url.href, headers: server.headers };
+    if (server.kind === 'http')
+      return { type: server.transport ?? 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
     if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
       return { command: server.command, args: resolveDots(server.args, launch.cwd), env: launch.env };

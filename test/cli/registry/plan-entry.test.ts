@@ -101,7 +101,7 @@ test.each<[Record<string, unknown>, string]>([
   [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '--privileged' }] }), 'can decide what runs'],
   [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '-e', value: 'LD_PRELOAD=x' }] }), 'it sets LD_PRELOAD'],
   [oci('a/b:1', { runtimeArguments: [{ type: 'named', name: '-e', value: '-v=/:/x' }] }), 'can decide what runs'],
-  [{ type: 'sse', url: 'https://h.example/sse' }, 'are not supported'],
+  [{ type: 'websocket', url: 'https://h.example/sse' }, 'are not supported'],
   [{ type: 'streamable-http', url: 'http://h.example/mcp' }, 'does not start with https://'],
   [{ type: 'streamable-http', url: 'https://127.0.0.1/mcp' }, 'on a private network'],
   [{ type: 'streamable-http', url: 'https://[::ffff:10.0.0.1]/mcp' }, 'on a private network'],
@@ -132,6 +132,7 @@ test('a placeholder that is required makes its variable or header required', () 
   const missing = (name: string) => [{ name, description: 'Token of the service', isSecret: true }];
   const remote = { type: 'streamable-http', url: 'https://h.example/mcp', headers: [header] };
   expect(offerOf(remote)?.plan).toMatchObject({ entry: { url: remote.url }, missing: missing('Authorization') });
+  expect(offerOf({ ...remote, type: 'sse' })?.plan).toMatchObject({ entry: { type: 'sse', url: remote.url } });
   const variable = { name: 'TOKEN', value: '{token}', variables: token };
   expect(offerOf(npm({ environmentVariables: [variable] }))?.plan?.missing).toEqual(missing('TOKEN'));
   const argument = { type: 'named', name: '--token', value: '{token}', variables: token };
