@@ -6,9 +6,10 @@ const file = new URL('../docs/reference/errors.md', import.meta.url);
 const page = readFileSync(file, 'utf8');
 // "<name>" would be read as a tag and not shown.
 const escapeTags = (text) => text.replaceAll('<', '&lt;');
+const nameRetry = ({ retryable }) => (retryable === 'check' ? 'check first' : retryable ? 'yes' : 'no');
 const rows = Object.entries(errorTable).map(
   ([code, row]) =>
-    `| \`${code}\` | ${escapeTags(row.sentence)} | ${escapeTags(row.hint)} | ${row.http} | ${row.rpc} | ${row.retryable ? 'yes' : 'no'} |`,
+    `| \`${code}\` | ${escapeTags(row.sentence)} | ${escapeTags(row.hint)} | ${row.http} | ${row.rpc} | ${nameRetry(row)} |`,
 );
 const head = '| code | what happened | what to do | HTTP | JSON-RPC | retry |\n|---|---|---|---|---|---|\n';
 const start = page.indexOf('| code |');

@@ -9,7 +9,8 @@ export interface ErrorRow {
   readonly hint: string;
   readonly http: number;
   readonly rpc: number;
-  readonly retryable: boolean;
+  /** `check`: a tool call may have taken effect; the error says so, and the caller checks that before it repeats the call. */
+  readonly retryable: boolean | 'check';
 }
 
 export const errorTable = {
@@ -95,14 +96,14 @@ export const errorTable = {
     hint: 'Try again. If it keeps failing, the operator finds the reason in the log or with "ambit server check NAME".',
     http: 502,
     rpc: 1012,
-    retryable: true,
+    retryable: 'check',
   },
   UPSTREAM_TIMEOUT: {
     sentence: 'The MCP server did not answer in time.',
     hint: 'Try again with a smaller request, or ask the operator to raise the time limit.',
     http: 504,
     rpc: 1013,
-    retryable: true,
+    retryable: 'check',
   },
   UPSTREAM_TOO_LARGE: {
     sentence: 'The answer of the MCP server is larger than allowed.',

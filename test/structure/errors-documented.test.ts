@@ -6,9 +6,15 @@ import { repository } from './source-files.ts';
 
 const page = readFileSync(join(repository, 'docs/reference/errors.md'), 'utf8').replaceAll('&lt;', '<');
 const documented = new Map(
-  [...page.matchAll(/^\| `([A-Z_]+)` \| (.+) \| (.+) \| (\d+) \| (\d+) \| (yes|no) \|$/gm)].map((row) => [
+  [...page.matchAll(/^\| `([A-Z_]+)` \| (.+) \| (.+) \| (\d+) \| (\d+) \| (yes|no|check first) \|$/gm)].map((row) => [
     row[1] as string,
-    { sentence: row[2], hint: row[3], http: Number(row[4]), rpc: Number(row[5]), retryable: row[6] === 'yes' },
+    {
+      sentence: row[2],
+      hint: row[3],
+      http: Number(row[4]),
+      rpc: Number(row[5]),
+      retryable: row[6] === 'check first' ? 'check' : row[6] === 'yes',
+    },
   ]),
 );
 

@@ -11,8 +11,10 @@ import type { AskServer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { askUpstream, createOwnCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
+import { refusedHandshakeError } from '../../upstreams/links/handshake.ts';
 import type { UpstreamCall } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import { noReplyError } from '../../upstreams/links/upstream-errors.ts';
 import { allServers, type PreparedExchange } from '../exchange.ts';
 import type { CompositeLink } from './composite-link.ts';
 
@@ -36,7 +38,7 @@ export function createServerCallers(links: Links): ServerCallers {
     const acting = { session, correlationId, trace, entry };
     const again = { message: caller.initialize, edits: [], channel, headers, caller, acting, cancelOnGone: false };
     const { link, version } = await links.handshake(session, server, again);
-    if (version === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    if (version === undefined) throw refusedHandshakeError(undefined, server);
     // The old link finishes its calls.
     caller.link = link;
     link.attach(caller);
@@ -94,7 +96,7 @@ export function askAsModern(links: Links, session: Session, server: ServerDefini
       ...createDescribedCall(request, method, params),
       acting: { session, correlationId: randomUUID() },
     });
-    if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
+    if (reply.kind !== 'message') throw noReplyError(server.name, method);
     return readMessage(reply.bytes);
   };
 }

@@ -7,6 +7,7 @@ import type { Catalog, ServerListing } from '../../upstreams/catalog/catalog.ts'
 import type { Offer } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
+import { noReplyError } from '../../upstreams/links/upstream-errors.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { CreateListReply } from '../routing/collect-lists.ts';
@@ -33,7 +34,7 @@ export function requireApprovedTools(
       ask: serverCallers.ask(exchange, upstream),
     });
     const { offer } = listed;
-    if (offer === undefined) throw listed.failure ?? new AmbitError('UPSTREAM_FAILED');
+    if (offer === undefined) throw listed.failure ?? noReplyError(upstream.name, 'tools/list');
     return { ...listed, offer };
   }
 

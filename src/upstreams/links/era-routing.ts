@@ -78,7 +78,7 @@ export function createEraRouting({ verdicts, requireAccess, getModernLink, getBr
       verdicts.set(name, 'modern', true);
       return await getModernLink(session, server, spare).request(call);
     } catch (error) {
-      throw error instanceof EraError ? refusedHandshakeError() : error;
+      throw error instanceof EraError ? refusedHandshakeError(undefined, server) : error;
     }
   }
 

@@ -6,6 +6,7 @@ import { type Message, readErrorCode, readMessage } from '../../protocol/message
 import { EraError, ProtocolError } from '../../protocol/protocol-error.ts';
 import { stripReservedMeta } from '../../protocol/reserved-meta.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
+import type { ServerDefinition } from '../definition.ts';
 import { readSupportedVersions } from './era-verdicts.ts';
 
 /** The key of clients that may share a process: the same revision and the same capabilities. */
@@ -41,16 +42,18 @@ export function rejectsHandshake(answer: Message): boolean {
 }
 
 /**
- * The error for a server that refused a handshake of Ambit's own: an era error where the server may be modern. `url` names
- * a server over HTTP.
+ * The error for a server that refused a handshake of Ambit's own: an era error where the server may be modern. The
+ * hint for a server over HTTP is about its URL.
  */
-export function refusedHandshakeError(answer?: Message, url?: { readonly name: string }): Error {
+export function refusedHandshakeError(answer?: Message, server?: Pick<ServerDefinition, 'name' | 'kind'>): Error {
   if (answer !== undefined && rejectsHandshake(answer)) {
     return new EraError(-32022, 400, 'Unsupported protocol version', { supported: [modernVersion] });
   }
-  if (url === undefined) return new AmbitError('UPSTREAM_FAILED', { what: 'The server refused the handshake.' });
+  const what =
+    server === undefined ? 'The server refused the handshake.' : `The server "${server.name}" refused the handshake.`;
+  if (server?.kind !== 'http') return new AmbitError('UPSTREAM_FAILED', { what });
   return new AmbitError('UPSTREAM_FAILED', {
-    what: `The server "${url.name}" refused the handshake.`,
+    what,
     hint: 'Check the URL of the server in the configuration, and the log of the server.',
   });
 }

@@ -74,6 +74,11 @@ export function silenceError(server: string, forMs: number): AmbitError {
   });
 }
 
+/** The error for a request of Ambit's own that got no answer. */
+export function noReplyError(server: string, method: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" did not answer the request ${method}.` });
+}
+
 export function unreadableError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" answered with something that is not an MCP message.`,

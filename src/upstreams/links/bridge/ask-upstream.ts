@@ -1,8 +1,8 @@
-import { AmbitError } from '../../../errors.ts';
 import type { Channel } from '../../../protocol/channel.ts';
 import { type Message, readMessage } from '../../../protocol/message.ts';
 import type { Caller } from '../caller.ts';
 import type { Link, UpstreamCall } from '../link.ts';
+import { noReplyError } from '../upstream-errors.ts';
 
 /** A channel that is gone from the start: questions of a server during a call of Ambit's own reach nobody. */
 export const closedChannel: Channel = {
@@ -24,6 +24,6 @@ export function createOwnCall(method: string, params: string, channel: Channel =
 
 export async function askUpstream(link: Link, method: string, params = '{}', caller?: Caller): Promise<Message> {
   const reply = await link.request({ ...createOwnCall(method, params), caller });
-  if (reply.kind !== 'message') throw new AmbitError('UPSTREAM_FAILED');
+  if (reply.kind !== 'message') throw noReplyError(link.server, method);
   return readMessage(reply.bytes);
 }

@@ -1,4 +1,3 @@
-import { AmbitError } from '../../../errors.ts';
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { composeNotification, composeResult } from '../../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
@@ -8,7 +7,7 @@ import type { BaseLink, Handshake, Link, OnServerMessage, ServerMessage, Upstrea
 import { subscriptionKey } from '../relay/towards-client.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
-import { explainEffect } from '../upstream-errors.ts';
+import { explainEffect, noReplyError } from '../upstream-errors.ts';
 import { askUpstream, closedChannel } from './ask-upstream.ts';
 import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
@@ -72,7 +71,7 @@ export function bridgeToHandshake(
   async function ensureHandshake(): Promise<Handshake> {
     await base.link.ready();
     const handshake = base.handshake();
-    if (handshake === undefined) throw new AmbitError('UPSTREAM_FAILED');
+    if (handshake === undefined) throw noReplyError(base.link.server, 'initialize');
     // Over HTTP a server sends on this stream what belongs to no request.
     if (!hasStream) base.link.openStream(openChannel);
     hasStream = true;

@@ -1,15 +1,14 @@
 import type { IncomingMessage } from 'node:http';
-import { AmbitError, errorTable } from '../../../errors.ts';
+import { AmbitError } from '../../../errors.ts';
 import type { HttpServer } from '../../definition.ts';
 import { markHarmless } from '../upstream-errors.ts';
-
-const { hint: failureHint } = errorTable.UPSTREAM_FAILED;
 
 /** A reason in words, and what the operator can do about it. */
 type Reason = readonly [why: string, hint: string];
 
 const checkUrl = 'Check the url of the server in the configuration.';
 const checkNetwork = 'Check the network of this machine, and the url of the server in the configuration.';
+const checkLog = 'Try again later. If it keeps failing, check the log of the server, and proxies between it and Ambit.';
 const trustAuthority =
   'If its certificate comes from an authority of your own, start Ambit with NODE_EXTRA_CA_CERTS set to the file of that authority.';
 const renewCertificate = 'Its operator must renew the certificate; check also the clock of this machine.';
@@ -55,7 +54,7 @@ export function unreachableError(
   isConnected: boolean,
 ): AmbitError {
   const { code = '', message = '' } = (cause ?? {}) as NodeJS.ErrnoException;
-  const [why, hint] = findConnectionReason(code, message) ?? ['the connection failed', failureHint];
+  const [why, hint] = findConnectionReason(code, message) ?? ['the connection failed', checkNetwork];
   const isPlain = url.protocol === 'http:' && (code === 'ECONNRESET' || code.startsWith('HPE_'));
   const error = new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${name}" cannot be reached: ${why}${code === '' ? '' : ` (${code})`}.`,
@@ -96,6 +95,8 @@ const statusReasons: Readonly<Record<number, Reason>> = {
   406: ['it cannot answer with JSON or server-sent events', checkUrl],
   407: ['a proxy requires a credential', 'Check the proxy of this machine.'],
   410: ['there is no longer anything at its path', checkUrl],
+  413: ['the request is too large for it, or for a proxy in front of it', 'Send a smaller request.'],
+  415: ['it does not accept JSON at this path', `${checkUrl} Many servers use /mcp.`],
   429: ['it has too many requests', 'Try again later.'],
 };
 
@@ -137,7 +138,7 @@ function findStatusReason(status: number, type: string): Reason {
       'it redirects to another address',
       'Use the final address as the url of the server. Redirects are not followed.',
     ];
-  if (status >= 500) return ['it failed, or a proxy in front of it did', failureHint];
+  if (status >= 500) return ['it failed, or a proxy in front of it did', checkLog];
   if (/^text\/html\b/i.test(type)) return ['it sent a web page', `${checkUrl} It may also be a sign-in page.`];
   return [
     type === '' ? 'its answer has no content type' : 'its answer is neither JSON nor server-sent events',

@@ -7,6 +7,7 @@ import { modernVersion } from '../../../protocol/versions.ts';
 import type { HttpServer } from '../../definition.ts';
 import type { ContextAttacher } from '../relay/context-attacher.ts';
 import type { OutgoingRequest } from '../relay/towards-upstream.ts';
+import { silenceError } from '../upstream-errors.ts';
 import { unreachableError } from './http-errors.ts';
 
 const accept = 'application/json, text/event-stream';
@@ -162,7 +163,7 @@ function sendOnce(
     request.once('close', fail);
   });
   if (timeoutMs !== undefined) {
-    const limit = setTimeout(() => request.destroy(new AmbitError('UPSTREAM_TIMEOUT')), timeoutMs).unref();
+    const limit = setTimeout(() => request.destroy(silenceError(server.name, timeoutMs)), timeoutMs).unref();
     request.once('close', () => clearTimeout(limit));
   }
   response.catch(() => {});
