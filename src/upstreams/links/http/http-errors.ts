@@ -112,7 +112,7 @@ export function notMcpError(
   method: 'POST' | 'GET' = 'POST',
 ): AmbitError {
   const [why, hint] =
-    method === 'GET' && (status < 300 || status === 405)
+    method === 'GET' && (status < 300 || status === 404 || status === 405)
       ? noSse
       : findStatusReason(status, headers['content-type'] ?? '');
   const what = `The server "${server}" answered with HTTP ${status} instead of an MCP message: ${why}.`;
