@@ -5,6 +5,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { cpuTable, measureCpu } from './cpu.js';
 import { filesTable, measureFiles } from './files.js';
 import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
@@ -16,6 +17,7 @@ import { measureStores, storesTable, writeStoresPlot } from './stores.js';
 import { subjects } from './subjects.js';
 import { tableOf, targetsOf } from './table.js';
 import { compare, contextLine, judge } from './targets.js';
+import { measureVerification, verificationLine } from './verification.js';
 
 const full = [
   { sessions: 1, warmup: 1000, calls: 5000 },
@@ -27,7 +29,7 @@ const quick = [
 ];
 
 // Measured beside the subjects, each with a table of its own.
-const parts = ['stages', 'stores', 'runners', 'files'];
+const parts = ['stages', 'stores', 'runners', 'files', 'cpu'];
 
 const options = readOptions();
 // One session is strictly serial. Where its processes happen to run decides most of its latency; on one core it cannot.
@@ -45,6 +47,9 @@ const stages = options.stages ? await measureStages({ quick: options.quick }) : 
 const stores = options.stores ? await measureStores({ quick: options.quick }) : undefined;
 const files = options.files ? await measureFiles({ quick: options.quick }) : undefined;
 const runners = options.runners ? await measureRunners({ quick: options.quick }) : undefined;
+// Only on request: it takes longer than the rest and serves the comparison of two builds.
+const cpu = options.cpu ? await measureCpu({ quick: options.quick }) : undefined;
+const verification = await measureVerification();
 publish();
 
 async function measure(result, job, round) {
@@ -87,10 +92,12 @@ function publish() {
     conditions,
     ...(results.length === 0 ? [] : [tableOf(measured, sessionCounts), targetsOf(targets), contextLine(measured)]),
     injectionLine(injection),
+    verificationLine(verification),
     ...(stages === undefined ? [] : [stagesTable(stages)]),
     ...(stores === undefined ? [] : [storesTable(stores)]),
     ...(runners === undefined ? [] : [runnersTable(runners)]),
     ...(files === undefined ? [] : [filesTable(files)]),
+    ...(cpu === undefined ? [] : [cpuTable(cpu)]),
   ];
   console.log(printed.join('\n\n'));
 
@@ -101,10 +108,12 @@ function publish() {
     subjects: measured.map(plain),
     targets,
     injection,
+    verification,
     stages,
     stores,
     runners,
     files,
+    cpu,
   };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
   const folder = fileURLToPath(new URL('results/', import.meta.url));
@@ -139,7 +148,16 @@ function readOptions() {
     const unknown = names.find((name) => !parts.includes(name) && !subjects.some((subject) => subject.name === name));
     if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
     const [stages, stores, runners, files] = parts.map((part) => values.only === undefined || names.includes(part));
-    return { ...values, stages, stores, runners, files, chosen: subjects.filter(({ name }) => names.includes(name)) };
+    const cpu = values.only !== undefined && names.includes('cpu');
+    return {
+      ...values,
+      stages,
+      stores,
+      runners,
+      files,
+      cpu,
+      chosen: subjects.filter(({ name }) => names.includes(name)),
+    };
   } catch (error) {
     console.error(`${error.message}\nUsage: npm run bench -- [--quick] [--pin] [--only a,b] [--json FILE]`);
     console.error(`Subjects: ${subjects.map(({ name }) => name).join(', ')}, ${parts.join(', ')}`);

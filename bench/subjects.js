@@ -8,6 +8,9 @@ import { firstLine, freePort, listening, start, stop } from './processes.js';
 const server = fileURLToPath(new URL('trivial-server.js', import.meta.url));
 const floor = fileURLToPath(new URL('floor.js', import.meta.url));
 
+// Signed context and rules. Quota and journal are always on.
+const everything = { context: 'full', rules: true };
+
 export const subjects = [
   {
     name: 'direct',
@@ -24,26 +27,26 @@ export const subjects = [
   {
     name: 'ambit',
     label: 'Ambit',
-    note: `${MODERN}, stateless requests; a process per session; every request with its signed context`,
-    open: (wish) => openAmbit(wish, MODERN, 'full'),
+    note: `${MODERN}, stateless requests; a process per session; signed context, rules, quota and journal`,
+    open: (wish) => openAmbit(wish, MODERN, everything),
   },
   {
     name: 'ambit-handshake',
     label: 'Ambit, handshake',
     note: `the same in ${HANDSHAKE}, initialize and Mcp-Session-Id`,
-    open: (wish) => openAmbit(wish, HANDSHAKE, 'full'),
+    open: (wish) => openAmbit(wish, HANDSHAKE, everything),
   },
   {
     name: 'ambit-untold',
     label: 'Ambit, untold',
     note: `${MODERN} to a server that is told nothing (context: none)`,
-    open: (wish) => openAmbit(wish, MODERN, 'none'),
+    open: (wish) => openAmbit(wish, MODERN, { context: 'none' }),
   },
   {
     name: 'ambit-handshake-untold',
     label: 'handshake, untold',
     note: `the same in ${HANDSHAKE}`,
-    open: (wish) => openAmbit(wish, HANDSHAKE, 'none'),
+    open: (wish) => openAmbit(wish, HANDSHAKE, { context: 'none' }),
   },
   {
     name: 'mcp-proxy',
@@ -61,16 +64,16 @@ export const subjects = [
   },
 ];
 
-async function openFloor({ sessions, pinned }) {
+export async function openFloor({ sessions, pinned }) {
   const relay = start(process.execPath, [floor, String(sessions), server], { pinned });
   const { url } = JSON.parse(await firstLine(relay));
   const tokens = Array.from({ length: sessions }, (_, index) => `s${index + 1}`);
-  return { target: { url: `${url}/mcp`, tokens, era: MODERN }, close: () => stop(relay) };
+  return { target: { url: `${url}/mcp`, tokens, era: MODERN }, pid: relay.child.pid, close: () => stop(relay) };
 }
 
-async function openAmbit(wish, era, context) {
-  const { url, tokens, close } = await startAmbit({ server, ...wish, context });
-  return { target: { url, tokens, era }, close };
+export async function openAmbit(wish, era, { context, rules }) {
+  const { url, tokens, pid, close } = await startAmbit({ server, ...wish, context, rules });
+  return { target: { url, tokens, era }, pid, close };
 }
 
 async function openPeer({ pinned }, name, args) {

@@ -34,14 +34,14 @@ export function judge(results, roundCount) {
       (by) => addedVsFloor(by, name, 1),
       (is) => is <= most,
     );
-  // A server that is told nothing costs what any gateway costs; the others are told whom each request serves.
+  // Untold: the server gets no context. Full: signed context, rules, quota and journal.
   const relayed = { added: 1.6, ofFloor: 0.75, ofPeer: 2.3 };
-  const told = { added: 1.7, ofFloor: 0.75, ofPeer: 2.2 };
+  const full = { added: 1.7, ofFloor: 0.75, ofPeer: 2.2 };
   const rows = [
     ['ambit-untold', 'modern, untold', relayed],
     ['ambit-handshake-untold', 'handshake, untold', relayed],
-    ['ambit', 'modern, signed', told],
-    ['ambit-handshake', 'handshake, signed', told],
+    ['ambit', 'modern, full', full],
+    ['ambit-handshake', 'handshake, full', full],
   ];
   return rows.flatMap(([name, era, goals]) => {
     const ofFloor = (by) => callsVs(by, name, 'floor', 16);
@@ -60,14 +60,14 @@ export function judge(results, roundCount) {
   });
 }
 
-// What it costs to tell a server whom a request serves: signed context against none, in one run.
+// What signed context and rules cost: everything on against neither, in one run.
 export function contextLine(results) {
   const find = finder(results, ({ figures }) => figures);
-  const [signed, untold] = [find('ambit', 1), find('ambit-untold', 1)];
-  if (!signed || !untold) return 'Signed context: not measured (it needs the subjects ambit and ambit-untold)';
-  const added = signed.p50Ms - untold.p50Ms;
-  const share = ((added / signed.p50Ms) * 100).toFixed(0);
-  return `Signed context: ${(added * 1000).toFixed(0)} µs of a call at one session (p50), ${share} % of it`;
+  const [full, untold] = [find('ambit', 1), find('ambit-untold', 1)];
+  if (!full || !untold) return 'Signed context and rules: not measured (needs the subjects ambit and ambit-untold)';
+  const added = full.p50Ms - untold.p50Ms;
+  const share = ((added / full.p50Ms) * 100).toFixed(0);
+  return `Signed context and rules: ${(added * 1000).toFixed(0)} µs of a call at one session (p50), ${share} % of it`;
 }
 
 function betterPeer(results) {
