@@ -51,16 +51,25 @@ export function createReplayMemory(limit = 250_000): ReplayMemory {
   };
 }
 
-/** Throws if the token was used before. This check comes last: a token refused for another reason counts as unused. */
-export async function assertNotReplayed(
+/**
+ * Throws if the token was used before, at once unless the memory takes time. This check comes last: a token refused for
+ * another reason counts as unused.
+ */
+export function assertNotReplayed(
   claims: TokenClaims,
   call: IncomingCall,
   { now, until, memory = replays }: TokenUse,
-): Promise<void> {
+): Promise<void> | undefined {
   const id = `${claims.issuer} ${claims.id}`;
   const use = `${typeof call.id} ${call.id} ${id}`;
-  if (call.carrier !== undefined && usesByMessage.get(call.carrier)?.has(use)) return;
-  const answer = await rememberOrFail(memory, id, until, now);
+  if (call.carrier !== undefined && usesByMessage.get(call.carrier)?.has(use)) return undefined;
+  const answer = rememberOrFail(memory, id, until, now);
+  if (answer instanceof Promise) return answer.then((late) => acceptUse(late, call, use));
+  acceptUse(answer, call, use);
+  return undefined;
+}
+
+function acceptUse(answer: unknown, call: IncomingCall, use: string): void {
   if (answer === 'seen')
     refuseContext('TOKEN_REPLAYED', 'The token has already been used; each token is valid for one call.');
   if (answer !== 'new') {
@@ -69,13 +78,18 @@ export async function assertNotReplayed(
       'The server cannot check at the moment whether the token was already used. Try again in a minute.',
     );
   }
-  if (call.carrier !== undefined)
-    usesByMessage.set(call.carrier, (usesByMessage.get(call.carrier) ?? new Set()).add(use));
+  if (call.carrier === undefined) return;
+  const uses = usesByMessage.get(call.carrier);
+  if (uses === undefined) usesByMessage.set(call.carrier, new Set([use]));
+  else uses.add(use);
 }
 
-async function rememberOrFail(memory: ReplayMemory, id: string, until: number, now: number): Promise<unknown> {
+/** Asks the memory. A memory that fails, at once or later, accepts nothing. */
+function rememberOrFail(memory: ReplayMemory, id: string, until: number, now: number): unknown {
   try {
-    return await memory.remember(id, until, now);
+    const answer: unknown = memory.remember(id, until, now);
+    // A memory of someone else may return any kind of thenable.
+    return typeof answer === 'string' ? answer : Promise.resolve(answer).catch(() => 'failed');
   } catch {
     return 'failed';
   }
