@@ -23,7 +23,7 @@ class UnsafeArgumentsError extends Error {}
  */
 export function readRuleArguments(text: string, names: ReadonlySet<string>): RuleArguments {
   if (text.length > maxLength) return { kind: 'unsafe', reason: 'they are too large' };
-  const folded = new Set([...names].map(foldKey));
+  const folded = foldNames(names);
   let at = 0;
   let values = 0;
 
@@ -118,6 +118,18 @@ export function readRuleArguments(text: string, names: ReadonlySet<string>): Rul
     if (fault instanceof UnsafeArgumentsError) return { kind: 'unsafe', reason: fault.message };
     throw fault;
   }
+}
+
+const foldedNames = new WeakMap<ReadonlySet<string>, ReadonlySet<string>>();
+
+/** Folds the names. Calls of one tool pass the same set, so it is folded once. */
+function foldNames(names: ReadonlySet<string>): ReadonlySet<string> {
+  let folded = foldedNames.get(names);
+  if (folded === undefined) {
+    folded = new Set([...names].map(foldKey));
+    foldedNames.set(names, folded);
+  }
+  return folded;
 }
 
 const endOfScalar = new Set([',', ']', '}', ' ', '\t', '\n', '\r']);

@@ -14,7 +14,7 @@ export interface RuleText {
   readonly when?: string | undefined;
 }
 
-/** The rules and filters for the tools of one server. Each call is decided anew; nothing is cached. */
+/** The rules and filters for the tools of one server. Each call is decided anew; no decision is cached. */
 export interface ServerToolRules {
   decide(session: SessionClaims, tool: string, args: ReadArguments): Decision;
   /** Whether some call of the tool could be allowed: a condition on arguments may always hold. */
@@ -35,9 +35,21 @@ interface Rule {
   readonly condition: Condition | undefined;
 }
 
+/** The facts about one tool that are equal for all sessions and arguments. */
+interface ConcernedTool {
+  /** The rules that name the tool. */
+  readonly rules: readonly Rule[];
+  /** The names that these rules look up in the arguments; undefined if none reads them. */
+  readonly names: ReadonlySet<string> | undefined;
+  /** The claims that the rules and filters read to allow a call. */
+  readonly claims: readonly string[];
+}
+
 /** Ambit's own tools have no prefix. */
 const ownServer = 'ambit';
 const maxNameLength = 512;
+/** Names come from clients, so the number of remembered ones is limited. */
+const maxKnownTools = 1000;
 /** Condition of an allow rule that matches another spelling of the name only. */
 const neverHolds: Condition = {
   text: '',
@@ -94,17 +106,36 @@ function createServerToolRules(
       return [allowsOther ? { ...rule, condition: neverHolds } : rule];
     });
 
+  const knownTools = new Map<string, ConcernedTool>();
+
+  function findConcerned(tool: string): ConcernedTool {
+    const known = knownTools.get(tool);
+    if (known !== undefined) return known;
+    const concerning = findRulesFor(tool);
+    const reading = concerning.filter(({ condition }) => condition?.readsArgs);
+    const concerned = {
+      rules: concerning,
+      names:
+        reading.length === 0 ? undefined : new Set(reading.flatMap(({ condition }) => [...(condition?.names ?? [])])),
+      claims: listClaims(
+        concerning.map(({ condition }) => condition?.claims ?? []),
+        filters?.listClaims(tool),
+      ),
+    };
+    if (knownTools.size >= maxKnownTools) knownTools.clear();
+    knownTools.set(tool, concerned);
+    return concerned;
+  }
+
   return {
     decide(session, tool, readArguments) {
       if (tool.length > maxNameLength)
         return denyTool('default', `its name is longer than ${maxNameLength} characters`);
       const refusal = filters?.findRefusal(tool, session.permissions);
       if (refusal !== undefined) return refusal;
-      const concerned = findRulesFor(tool);
-      const reading = concerned.filter(({ condition }) => condition?.readsArgs);
-      const names = new Set(reading.flatMap(({ condition }) => [...(condition?.names ?? [])]));
-      const args = reading.length === 0 ? noArguments : readArguments(names);
-      return decideByRules({ session, server, tool }, args, concerned, filters?.listClaims(tool) ?? []);
+      const concerned = findConcerned(tool);
+      const args = concerned.names === undefined ? noArguments : readArguments(concerned.names);
+      return decideByRules({ session, server, tool }, args, concerned);
     },
 
     mayAllow(session, tool) {
@@ -143,37 +174,42 @@ function createServerToolRules(
  * Decides by the rules that name the tool. Deny wins, and so does an error in any condition. A tool that allow rules
  * name is allowed if one of them holds; a tool that none names is allowed by default.
  */
-function decideByRules(
-  call: RuleInput,
-  args: RuleArguments,
-  rules: readonly Rule[],
-  filterClaims: readonly string[],
-): Decision {
+function decideByRules(call: RuleInput, args: RuleArguments, { rules, claims }: ConcernedTool): Decision {
   const outcomes = rules.map((rule) => createOutcome(rule, evaluateCondition(rule.condition, call, args)));
-  const claimed = (...of: readonly RuleOutcome[]) =>
-    [...new Set(['tool', ...of.flatMap(({ claims }) => claims)])].sort();
-  const decided = (allowed: boolean, rule: string, reason: string, from: readonly RuleOutcome[]): Decision => ({
-    allowed,
+  const allowed = (rule: string, reason: string): Decision => ({
+    allowed: true,
     rule,
     reason,
-    claims: allowed ? [...new Set([...claimed(...from), ...filterClaims])].sort() : claimed(...from),
+    claims,
+    rules: outcomes,
+  });
+  const denied = (rule: string, reason: string, from: readonly RuleOutcome[]): Decision => ({
+    allowed: false,
+    rule,
+    reason,
+    claims: listClaims(from.map((outcome) => outcome.claims)),
     rules: outcomes,
   });
   const denying = outcomes.find(({ effect, outcome }) => effect === 'deny' && outcome === 'holds');
-  if (denying !== undefined) return decided(false, denying.id, `the rule "${denying.id}" denies it`, [denying]);
+  if (denying !== undefined) return denied(denying.id, `the rule "${denying.id}" denies it`, [denying]);
   const failed = outcomes.find(({ outcome }) => outcome === 'error');
   if (failed !== undefined) {
     const why = `the rule "${failed.id}" cannot be evaluated for this call and therefore denies it: ${failed.error}`;
-    return decided(false, failed.id, why, [failed]);
+    return denied(failed.id, why, [failed]);
   }
   const allowing = outcomes.filter(({ effect }) => effect === 'allow');
   const [first] = allowing;
-  if (first === undefined) return decided(true, 'default', 'nothing denies it', outcomes);
+  if (first === undefined) return allowed('default', 'nothing denies it');
   const holding = allowing.find(({ outcome }) => outcome === 'holds');
-  if (holding !== undefined) return decided(true, holding.id, `the rule "${holding.id}" allows it`, outcomes);
+  if (holding !== undefined) return allowed(holding.id, `the rule "${holding.id}" allows it`);
   const ids = allowing.map(({ id }) => `"${id}"`).join(', ');
   const unmet = allowing.length === 1 ? 'its condition is' : 'their conditions are';
-  return decided(false, first.id, `only ${ids} could allow it, and ${unmet} not met for this call`, allowing);
+  return denied(first.id, `only ${ids} could allow it, and ${unmet} not met for this call`, allowing);
+}
+
+/** Lists the claims of rules and filters, each once. Every decision reads the name of the tool. */
+function listClaims(ofRules: readonly (readonly string[])[], ofFilters: readonly string[] = []): readonly string[] {
+  return [...new Set(['tool', ...ofRules.flat(), ...ofFilters])].sort();
 }
 
 function evaluateCondition(condition: Condition | undefined, call: RuleInput, args: RuleArguments): ConditionResult {
