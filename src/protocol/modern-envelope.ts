@@ -1,5 +1,6 @@
-import { findMember, type JsonMember, readShape, readStringValue } from './json/scan.ts';
+import { findMember, readShape, readStringValue } from './json/scan.ts';
 import type { Message } from './message.ts';
+import { ProtocolError } from './protocol-error.ts';
 import { modernVersion } from './versions.ts';
 
 /** Headers that must agree with the body (MCP 2026-07-28, streamable HTTP). Undefined on stdio. */
@@ -19,7 +20,8 @@ export interface EnvelopeError {
 
 const versionKey = 'io.modelcontextprotocol/protocolVersion';
 const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities';
-const tasksExtension = 'io.modelcontextprotocol/tasks';
+/** The extension for long-running calls (SEP-2663). */
+export const tasksExtension = 'io.modelcontextprotocol/tasks';
 /** The methods of the tasks extension. Only clients that declare it may use them. */
 const taskMethods: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel']);
 
@@ -49,23 +51,14 @@ export function findEnvelopeError(message: Message, headers: MirroredHeaders | u
   if (capabilities === undefined) return { rpc: -32602, message: `_meta["${capabilitiesKey}"] is missing` };
   // A server that serves both eras would take it for a handshake.
   if (message.method === 'initialize') return { rpc: -32601, message: 'Method not found', status: 404 };
-  return taskMethods.has(message.method) ? findUndeclaredTasks(message, capabilities) : undefined;
+  if (!taskMethods.has(message.method) || declaresTasks(message)) return undefined;
+  const { rpc, message: text, data } = missingTasksError();
+  return { rpc, message: text, data };
 }
 
 function unsupportedVersion(requested: string): EnvelopeError {
   const data = { supported: [modernVersion], requested };
   return { rpc: -32022, message: 'Unsupported protocol version', data };
-}
-
-function findUndeclaredTasks({ bytes }: Message, capabilities: JsonMember): EnvelopeError | undefined {
-  const extensions = findMember(readShape(bytes, capabilities), 'extensions');
-  const declared = extensions === undefined ? undefined : findMember(readShape(bytes, extensions), tasksExtension);
-  if (declared !== undefined) return undefined;
-  return {
-    rpc: -32021,
-    message: `The client must declare the extension ${tasksExtension} in each tasks request`,
-    data: { requiredCapabilities: { extensions: { [tasksExtension]: {} } } },
-  };
 }
 
 function findHeaderMismatch(
@@ -120,4 +113,19 @@ export function decodeHeaderValue(value: string): string | undefined {
   const bytes = Buffer.from(parts[1] as string, 'base64');
   const text = bytes.toString('utf8');
   return Buffer.from(text).equals(bytes) ? text : undefined;
+}
+
+/** Tells whether a modern request declares that its client can handle tasks. */
+export function declaresTasks({ bytes, meta }: Message): boolean {
+  const member = findMember(meta, capabilitiesKey);
+  const capabilities = member === undefined ? undefined : readShape(bytes, member);
+  const extensions = findMember(capabilities, 'extensions');
+  const shape = extensions === undefined ? undefined : readShape(bytes, extensions);
+  return findMember(shape, tasksExtension) !== undefined;
+}
+
+/** The error of a request that needs a client with the tasks extension. */
+export function missingTasksError(): ProtocolError {
+  const requiredCapabilities = { extensions: { [tasksExtension]: {} } };
+  return new ProtocolError(-32021, 400, 'Missing required client capability', { requiredCapabilities });
 }

@@ -37,6 +37,11 @@ export function assertParamSizes(message: Message): void {
 /** Checks subscriptions, each of which can become a request. Repeated keys all count: readers differ. */
 function assertSubscriptions({ bytes, params }: Message): void {
   const filters = findMembers(params?.shape, 'notifications').map((filter) => readShape(bytes, filter));
+  const taskLists = filters.flatMap((filter) => findMembers(filter, 'taskIds'));
+  if (taskLists.flatMap((list) => readElements(bytes, list)).length > maxSubscriptions) {
+    const what = `a listen request may name at most ${maxSubscriptions} tasks`;
+    throw new ProtocolError(-32602, 200, `Invalid params: ${what}`);
+  }
   const lists = filters.flatMap((filter) => findMembers(filter, 'resourceSubscriptions'));
   const uris = lists.flatMap((list) =>
     readElements(bytes, list).map((span) => ({ ...list, ...span, shape: undefined })),

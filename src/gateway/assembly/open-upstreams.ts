@@ -8,7 +8,7 @@ import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts, type EraVerdicts } from '../../upstreams/links/era-verdicts.ts';
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
 import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
-import { createSeals } from '../../upstreams/links/relay/seals.ts';
+import { createSeals, type Seals } from '../../upstreams/links/relay/seals.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { createPinnedTools, type PinnedTools } from '../../upstreams/pins/pinned-tools.ts';
 import { markListsChanged } from '../lists/announce-lists.ts';
@@ -26,6 +26,7 @@ export interface Upstreams extends AccessParts {
   readonly catalog: Catalog;
   readonly forgetLists: ForgetLists;
   readonly links: Links;
+  readonly seals: Seals;
 }
 
 interface UpstreamOptions extends Omit<GatewayParts, 'upstreams' | 'pipeline'> {
@@ -52,15 +53,16 @@ export async function openUpstreams(options: UpstreamOptions, closing: ClosingSt
     await forgetLists.close();
   });
   forgetLists.ofLostWorkspaces();
-  const links = openLinks(options, access, { catalog, callers, verdicts });
+  const seals = createSeals();
+  const links = openLinks(options, access, { catalog, callers, verdicts, seals });
   closing.push(links.close);
-  return { ...access, callers, verdicts, vetting, catalog, forgetLists, links };
+  return { ...access, callers, verdicts, vetting, catalog, forgetLists, links, seals };
 }
 
 function openLinks(
   { storage, sandbox, sessions: parts, observability }: UpstreamOptions,
   { approvals, auth, pseudonyms, resolution }: AccessParts,
-  { catalog, callers, verdicts }: Pick<Upstreams, 'catalog' | 'callers' | 'verdicts'>,
+  { catalog, callers, verdicts, seals }: Pick<Upstreams, 'catalog' | 'callers' | 'verdicts' | 'seals'>,
 ): Links {
   const { settings, config: first, journal, keys } = storage;
   const { config, servers } = settings;
@@ -74,7 +76,7 @@ function openLinks(
       tmpRoot,
       runners,
       journal,
-      seals: createSeals(),
+      seals,
       keys: settings.keys,
       contexts: createContextWriters({
         keys,

@@ -1,24 +1,34 @@
+import { AmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import { acceptedReply, type FinalReply } from '../../protocol/channel.ts';
 import { type Edit, replaceValue } from '../../protocol/json/edit.ts';
 import { findMember, readRawValue, readShape, readStringValue } from '../../protocol/json/scan.ts';
 import { applyMessageEdits } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { handshakeVersions } from '../../protocol/versions.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Catalog, ServerListing } from '../../upstreams/catalog/catalog.ts';
+import { describeFailure, fetchList } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { createOwnCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import type { Seals } from '../../upstreams/links/relay/seals.ts';
 import { allServers, type PreparedExchange } from '../exchange.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import { filterTools } from '../stages/enforce-tool-rules.ts';
 import { findNamed, type RouteTarget } from '../stages/route-tool.ts';
 import { createShownApps, findAppTool, type ShownApps } from './app-tools.ts';
-import { type CreateListReply, collectPrompts, collectTools, createResultReply } from './collect-lists.ts';
+import {
+  type CollectedList,
+  type CreateListReply,
+  collectPrompts,
+  collectTools,
+  createResultReply,
+} from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
@@ -29,6 +39,9 @@ import { createResources, type Resources } from './resources.ts';
 import { changesSubscription, type SendToServer } from './send-to-server.ts';
 import type { ServerCallers } from './server-callers.ts';
 
+/** The time in which a server must list its tasks. */
+const tasksDeadlineMs = 5000;
+
 interface AggregateParts {
   readonly links: Links;
   readonly callers: Callers;
@@ -38,6 +51,7 @@ interface AggregateParts {
   readonly saveTransport: TransportStore['save'];
   readonly ownTools: OwnToolList;
   readonly serverCallers: ServerCallers;
+  readonly seals: Seals;
   readonly send: SendToServer;
   readonly createListReply: CreateListReply;
 }
@@ -64,7 +78,7 @@ const discoverMs = 2000;
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, ownTools, serverCallers, send, createListReply } = parts;
+  const { links, callers, catalog, resolution, ownTools, serverCallers, seals, send, createListReply } = parts;
   const { fetchLists, fetchVisibleLists, findKnownExtensions } = createListAccess(parts);
   const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
   const streams = createListenStreams();
@@ -145,12 +159,12 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const { channel, message, session } = exchange;
     const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
     return streams.open({ owner: channel.owner, id: message.id as string, sessionId: session.id }, (stream) =>
-      listenToAll(exchange, { links, catalog, resolution, findAll, stream }),
+      listenToAll(exchange, { links, catalog, resolution, seals, findAll, stream }),
     );
   }
 
   async function request(exchange: PreparedExchange): Promise<FinalReply> {
-    const { message } = exchange;
+    const { message, caller } = exchange;
     const modern = exchange.era === 'modern';
     switch (message.method) {
       case 'tools/list':
@@ -171,6 +185,8 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return createResultReply(message, '{}');
     if (!modern && message.method === 'logging/setLevel') return setLogLevel(exchange);
+    if (caller?.version === handshakeVersions[0] && message.method === 'tasks/list')
+      return createListReply(exchange, 'tasks', await listTasks(exchange, serverCallers));
     if (!modern && changesSubscription(message.method)) return sendByUri(exchange);
     throw new ProtocolError(-32601, modern ? 404 : 200, 'Method not found');
   }
@@ -261,6 +277,31 @@ function createUriRenaming(resources: Resources, apps: ShownApps) {
     const rename = others.length === 0 ? String : await resources.createRenamer(exchange, server, others);
     return replaceUris(reply, uris, (uri) => shownAs(uri) ?? rename(uri));
   };
+}
+
+/** Lists the tasks of the session at the servers that the client has used. */
+async function listTasks(exchange: PreparedExchange, { ask }: ServerCallers): Promise<CollectedList> {
+  const { caller, available } = exchange;
+  if (caller === undefined) throw new AmbitError('INTERNAL');
+  const { children, declared } = caller.link as CompositeLink;
+  const lists = available
+    .filter(({ name }) => children.has(name) && listsTasks(declared.get(name)))
+    .map(async (server) => {
+      try {
+        const fetching = fetchList(ask(exchange, server), 'tasks/list', 'tasks');
+        return { texts: (await withTimeout(fetching, tasksDeadlineMs)) ?? [], unavailable: [] };
+      } catch (error) {
+        return { texts: [], unavailable: [{ server: server.name, reason: describeFailure(error) }] };
+      }
+    });
+  const all = await Promise.all(lists);
+  const texts = all.flatMap((each) => each.texts);
+  return { texts, unavailable: all.flatMap((each) => each.unavailable) };
+}
+
+function listsTasks(declared: Readonly<Record<string, unknown>> | undefined): boolean {
+  const tasks = declared?.tasks as { readonly list?: unknown } | null | undefined;
+  return tasks?.list !== undefined;
 }
 
 function readCapabilities({ caller, message }: PreparedExchange): string {

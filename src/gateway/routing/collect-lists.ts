@@ -41,7 +41,7 @@ interface UnavailableServer {
   readonly reason: string;
 }
 
-interface CollectedList {
+export interface CollectedList {
   readonly texts: readonly string[];
   readonly unavailable: readonly UnavailableServer[];
 }

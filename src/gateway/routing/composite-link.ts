@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
+import { findMember, readRawValue } from '../../protocol/json/scan.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
@@ -18,6 +19,8 @@ export interface CompositeLink extends Link {
   readonly children: ReadonlyMap<string, Promise<Caller>>;
   /** The answers of the servers to the handshake, by the name of the server. */
   readonly answers: ReadonlyMap<string, Message>;
+  /** The capabilities that each server declared to its child client. */
+  readonly declared: ReadonlyMap<string, Record<string, unknown>>;
   /** The log level that the client asked for. Servers get it when they are first used. */
   logLevel: string | undefined;
 }
@@ -30,6 +33,7 @@ export function createCompositeLink(
 ): CompositeLink {
   const children = new Map<string, Promise<Caller>>();
   const answers = new Map<string, Message>();
+  const declared = new Map<string, Record<string, unknown>>();
   const { id: sessionId, workspaceId } = opener;
   const quiet = nullLink({ sessionId, scopeKey: sessionScopeKey(opener), server: allServers, era: 'handshake' });
 
@@ -42,6 +46,7 @@ export function createCompositeLink(
       throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${server.name}" refused the handshake: ${words}` });
     }
     if (reply.kind === 'message') answers.set(server.name, readMessage(reply.bytes));
+    declared.set(server.name, reply.kind === 'message' ? readCapabilities(readMessage(reply.bytes)) : {});
     const child = callers.open({ sessionId, workspaceId, server: server.name, version, link, initialize, parent });
     const initialized = readMessage(Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
     link.notify({ ...call, message: initialized, caller: child });
@@ -58,6 +63,7 @@ export function createCompositeLink(
     initialize,
     children,
     answers,
+    declared,
     logLevel: undefined,
     child(parent, server, session) {
       const known = children.get(server.name);
@@ -94,6 +100,13 @@ export function createCompositeLink(
     },
   };
   return composite;
+}
+
+/** Reads the capabilities that a server declares in its answer to `initialize` or `server/discover`. */
+export function readCapabilities({ bytes, result }: Message): Record<string, unknown> {
+  const member = findMember(result?.shape, 'capabilities');
+  const declared: unknown = member === undefined ? undefined : JSON.parse(readRawValue(bytes, member));
+  return typeof declared === 'object' && declared !== null ? { ...declared } : {};
 }
 
 /** A link without a server that does nothing. Other links are built on it. */

@@ -1,14 +1,17 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Channel, FinalReply } from '../../protocol/channel.ts';
 import { composeNotification } from '../../protocol/compose-message.ts';
-import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
-import { readMessage } from '../../protocol/message.ts';
+import { findMember, readElements, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { Catalog } from '../../upstreams/catalog/catalog.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import { prefixAsker } from '../../upstreams/links/relay/questions.ts';
+import type { Seals } from '../../upstreams/links/relay/seals.ts';
 import { subscriptionKey } from '../../upstreams/links/relay/towards-client.ts';
+import { findListenedTasks, openTaskId } from '../../upstreams/links/relay/towards-upstream.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { RouteTarget } from '../stages/route-tool.ts';
 import type { ListenStream } from './listen-streams.ts';
@@ -27,6 +30,7 @@ interface ListenParts {
   readonly links: Links;
   readonly catalog: Catalog;
   readonly resolution: ServerResolution;
+  readonly seals: Seals;
   /** Finds the server of each URI; URIs without a server are left out. */
   findAll(uris: readonly string[]): Promise<ReadonlyMap<string, RouteTarget>>;
   readonly stream: ListenStream;
@@ -70,6 +74,9 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
   }
   if (over) return ended;
   if (found.size > 0) honoured.resourceSubscriptions = [...found.keys()];
+  const tasksByServer = groupTasks(exchange, parts.seals);
+  /** The tasks that the servers report on. */
+  const heardTasks = new Set<string>();
 
   // The acknowledgement comes first, and only when every server listens, so that no later change is missed.
   let early: (() => void)[] | undefined = [];
@@ -83,7 +90,11 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
     isGone: () => over || channel.isGone(),
     emit(bytes) {
       const said = readMessage(bytes);
-      if (said.method === 'notifications/subscriptions/acknowledged') listening();
+      if (said.method === 'notifications/subscriptions/acknowledged') {
+        for (const taskId of readTaskIds(said)) heardTasks.add(taskId);
+        listening();
+      }
+      if (said.method === 'notifications/tasks') return notify(said.method, readTaskNotice(said, server));
       if (said.method === 'notifications/resources/updated') {
         const uri = readStringValue(said.bytes, findMember(said.params?.shape, 'uri')) ?? '';
         // A server may report a part of what was subscribed to.
@@ -103,9 +114,11 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
   const attachServer = (server: ServerDefinition) =>
     new Promise<void>((listening) => {
       const names = byServer.get(server.name);
+      const tasks = tasksByServer.get(server.name);
       const notifications = {
         ...Object.fromEntries(wanted.map(([name]) => [name, true])),
         ...(names === undefined ? {} : { resourceSubscriptions: [...names.keys()] }),
+        ...(tasks === undefined ? {} : { taskIds: tasks }),
       };
       const params = JSON.stringify({ notifications });
       attached.set(server.name, server);
@@ -121,7 +134,10 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
         });
     });
   const used = exchange.available.filter(
-    (server) => byServer.has(server.name) || parts.links.listFor(session.id, server.name).length > 0,
+    (server) =>
+      byServer.has(server.name) ||
+      tasksByServer.has(server.name) ||
+      parts.links.listFor(session.id, server.name).length > 0,
   );
   const names = new Set(exchange.available.map((server) => server.name));
   const stop = parts.catalog.onChange(({ server: name, isOwnNotice, concerns }) => {
@@ -145,8 +161,45 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
   onOver(stop);
   await Promise.race([Promise.all(used.map(attachServer)), ended, pause(deadlineMs, undefined, { ref: false })]);
   if (over) return ended;
+  if (heardTasks.size > 0) honoured.taskIds = [...heardTasks];
   emitNotification('notifications/subscriptions/acknowledged', { notifications: honoured });
   for (const each of early) each();
   early = undefined;
   return ended;
+}
+
+/** Groups the tasks that a client wants to hear about by server. Tasks that the session does not have are left out. */
+function groupTasks(exchange: PreparedExchange, seals: Seals): ReadonlyMap<string, string[]> {
+  const { message, session, available } = exchange;
+  const groups = new Map<string, string[]>();
+  for (const sealed of new Set(readTaskIds(message))) {
+    const owner = available.find(({ name: server }) => openTaskId({ seals, sessionId: session.id, server }, sealed));
+    if (owner !== undefined) groups.set(owner.name, [...(groups.get(owner.name) ?? []), sealed]);
+  }
+  return groups;
+}
+
+/** Reads a notification about a task. Questions to a person get the name of the server. */
+function readTaskNotice({ bytes, params }: Message, server: string): Record<string, unknown> {
+  const { inputRequests, ...task } = JSON.parse(
+    params === undefined ? '{}' : readRawValue(bytes, params),
+  ) as TaskNotice;
+  if (inputRequests === undefined) return task;
+  const named = Object.entries(inputRequests).map(([key, { method, params: asked = {}, ...rest }]) => {
+    const shown: unknown = JSON.parse(prefixAsker(server, method, JSON.stringify(asked)));
+    return [key, { ...rest, method, params: shown }];
+  });
+  return { ...task, inputRequests: Object.fromEntries(named) };
+}
+
+interface TaskNotice extends Record<string, unknown> {
+  readonly inputRequests?: Readonly<Record<string, { readonly method: string; readonly params?: object }>>;
+}
+
+function readTaskIds(message: Message): string[] {
+  const list = findListenedTasks(message);
+  if (list === undefined) return [];
+  return readElements(message.bytes, list).flatMap(
+    (span) => readStringValue(message.bytes, { ...list, ...span, shape: undefined }) ?? [],
+  );
 }

@@ -3,6 +3,7 @@ import { acceptedReply, type Era, type FinalReply } from '../../protocol/channel
 import { composeNotification } from '../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
 import type { Message } from '../../protocol/message.ts';
+import { tasksExtension } from '../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { readRuleArguments } from '../../protocol/rule-arguments.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
@@ -31,7 +32,11 @@ export interface OwnToolList {
 const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
 
 interface SelfDescription {
-  readonly capabilities: object;
+  readonly capabilities: { readonly [name: string]: object };
+  /** The extensions that only modern clients get. */
+  readonly modernExtensions?: object;
+  /** The capabilities that only clients of 2025-11-25 get. */
+  readonly handshakeCapabilities?: object;
   readonly instructions: string;
 }
 
@@ -44,6 +49,9 @@ const aggregateDescription: SelfDescription = {
     completions: {},
     logging: {},
   },
+  // Only a client that sees a task-capable tool creates a task. The server of the tool decides.
+  modernExtensions: { [tasksExtension]: {} },
+  handshakeCapabilities: { tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } },
   instructions:
     'Several MCP servers behind one gateway. Tools and prompts are named server__name. Servers that are not reachable are left out of the lists. Tools named session_… are Ambit’s own.',
 };
@@ -154,11 +162,13 @@ function readArguments({ bytes, params }: Message): unknown {
   throw new AmbitError('REQUEST_INVALID', { what: `The arguments are not valid: ${judged.reason}.` });
 }
 
-function createDiscoverResult(description: SelfDescription): string {
+function createDiscoverResult({ capabilities, modernExtensions, instructions }: SelfDescription): string {
+  const extensions = { ...capabilities['extensions'], ...modernExtensions };
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
-    ...description,
+    capabilities: { ...capabilities, ...(Object.keys(extensions).length === 0 ? {} : { extensions }) },
+    instructions,
     ttlMs: 60_000,
     cacheScope: 'private',
     _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo },
@@ -166,12 +176,13 @@ function createDiscoverResult(description: SelfDescription): string {
 }
 
 function createInitializeResult(
-  { capabilities, instructions }: SelfDescription,
+  { capabilities, handshakeCapabilities, instructions }: SelfDescription,
   requested: string | undefined,
 ): { readonly version: string; readonly result: string } {
   const known = requested !== undefined && handshakeVersions.includes(requested);
   const version = known ? requested : (handshakeVersions[0] as string);
-  const result = { protocolVersion: version, capabilities, serverInfo, instructions };
+  const all = version === handshakeVersions[0] ? { ...capabilities, ...handshakeCapabilities } : capabilities;
+  const result = { protocolVersion: version, capabilities: all, serverInfo, instructions };
   return { version, result: JSON.stringify(result) };
 }
 

@@ -16,7 +16,7 @@ import type { UpstreamCall } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { noReplyError } from '../../upstreams/links/upstream-errors.ts';
 import { allServers, type PreparedExchange } from '../exchange.ts';
-import type { CompositeLink } from './composite-link.ts';
+import { type CompositeLink, readCapabilities } from './composite-link.ts';
 
 /** Finds the client of a server for a request, at the server's own address and at the address of all servers. */
 export interface ServerCallers {
@@ -27,6 +27,8 @@ export interface ServerCallers {
   find(exchange: PreparedExchange, server: ServerDefinition): Caller | Promise<Caller>;
   /** Asks the server on behalf of the client, with the client's own description. */
   ask(exchange: PreparedExchange, server: ServerDefinition): AskServer;
+  /** Asks which capabilities the server declares to the client. Only for clients of all servers. */
+  fetchCapabilities(exchange: PreparedExchange, server: ServerDefinition): Promise<Record<string, unknown>>;
 }
 
 export function createServerCallers(links: Links): ServerCallers {
@@ -70,6 +72,15 @@ export function createServerCallers(links: Links): ServerCallers {
         if (method === 'server/discover') return findHandshakeAnswer(exchange, server) ?? unknownMethod;
         return askUpstream(caller.link, method, params, caller);
       };
+    },
+    async fetchCapabilities(exchange, server) {
+      const { era, caller, session, message } = exchange;
+      if (era === 'modern') {
+        return readCapabilities(await askAsModern(links, session, server, message)('server/discover', '{}'));
+      }
+      await find(exchange, server);
+      const composite = caller?.link as CompositeLink | undefined;
+      return composite?.declared.get(server.name) ?? {};
     },
   };
 }

@@ -34,7 +34,8 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
     after(exchange, reply) {
       const { kind, method } = exchange.message;
       if (kind !== 'request') return reply;
-      if (method === 'tools/call') return addToCallReply(exchange, reply);
+      // The result of a call that was run as a task comes with `tasks/result`.
+      if (method === 'tools/call' || method === 'tasks/result') return addToCallReply(exchange, reply);
       const session = findSession(exchange);
       if (method === 'prompts/get') {
         const cleanReply = markServerReply(exchange, reply);

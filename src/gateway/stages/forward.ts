@@ -6,9 +6,10 @@ import type { Upstream } from '../../upstreams/definition.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
 import type { Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
-import type { Exchange, PreparedExchange, ServerExchange } from '../exchange.ts';
+import { allServers, type Exchange, type PreparedExchange, type ServerExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
 import { createCall, type SendToServer, timeUpstream } from '../routing/send-to-server.ts';
+import type { ServerCallers } from '../routing/server-callers.ts';
 import type { TransportStore } from '../sessions/transport-store.ts';
 import type { Next, StageRefusal } from '../stage.ts';
 
@@ -19,6 +20,7 @@ export interface ForwardParts {
   readonly links: Links;
   readonly saveTransport: TransportStore['save'];
   readonly send: SendToServer;
+  readonly serverCallers: ServerCallers;
   /** Answers requests to all servers. */
   readonly aggregate: Aggregate;
 }
@@ -40,7 +42,7 @@ export const forwardRefuses: readonly StageRefusal[] = [
 
 /** Ends the request pipeline: the message goes to its server, and the answer of the server comes back. */
 export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply> {
-  const { callers, links, saveTransport, send, aggregate } = parts;
+  const { callers, links, saveTransport, send, serverCallers, aggregate } = parts;
 
   async function initialize(exchange: ServerExchange): Promise<FinalReply> {
     const { session, upstream, outgoing, edits, entrance, channel } = exchange;
@@ -67,6 +69,11 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
       for (const link of findLinks(session.id, upstream)) {
         link.cancel(caller ?? channel.owner, readRawValue(message.bytes, requestId), message);
       }
+    } else if (caller !== undefined && exchange.server === allServers && upstream.kind !== 'in-process') {
+      Promise.resolve(serverCallers.find(exchange, upstream)).then(
+        (child) => child.link.notify(createCall(exchange, child)),
+        () => {},
+      );
     } else if (caller !== undefined) {
       caller.link.notify(createCall(exchange, caller));
     } else if (exchange.era === 'modern') {

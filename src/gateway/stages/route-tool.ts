@@ -7,9 +7,12 @@ import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
 import { isShortName, readEntryName, splitPublicName, toPublicName } from '../../upstreams/catalog/list-entries.ts';
 import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
+import type { Seals } from '../../upstreams/links/relay/seals.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
+import { findOwner, needsOwner } from '../routing/find-owner.ts';
 import type { OwnToolList } from '../routing/own-server.ts';
+import type { ServerCallers } from '../routing/server-callers.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 export interface RouteTarget {
@@ -23,13 +26,16 @@ export interface RouteParts {
   readonly ownTools: OwnToolList;
   readonly resolution: ServerResolution;
   readonly aggregate: Aggregate;
+  readonly seals: Seals;
+  readonly serverCallers: ServerCallers;
 }
 
 type RouteResult = Pick<PreparedExchange, 'upstream' | 'outgoing' | 'edits'>;
 
 /**
- * Finds the server of a tool or prompt at the address of all servers, and replaces the public name by the server's own.
- * In the result, it renames resources as they are renamed in lists.
+ * Finds the server of a request at the address of all servers: by the public name of a tool or prompt, which it replaces
+ * by the server's own, by the id of a task, or by the capability that a method belongs to. In the result, it renames
+ * resources as they are renamed in lists.
  */
 export function routeTool(parts: RouteParts): AroundStage<PreparedExchange, unknown, FinalReply> {
   const { ownServer, ownTools, resolution, aggregate } = parts;
@@ -75,15 +81,28 @@ export function routeTool(parts: RouteParts): AroundStage<PreparedExchange, unkn
     return aggregate.renameResources(exchange, routed.upstream, reply);
   }
 
+  async function callOwner<Here extends PreparedExchange>(
+    exchange: Here,
+    next: Next<Here, FinalReply>,
+  ): Promise<FinalReply> {
+    const upstream = await findOwner(exchange, parts);
+    if (upstream === undefined) return next(exchange);
+    const { outgoing, edits, entry } = exchange;
+    entry.upstream = upstream.name;
+    const reply = await next(addToExchange(exchange, { upstream, outgoing, edits }));
+    return aggregate.renameResources(exchange, upstream, reply);
+  }
+
   return {
     name: 'routeTool',
-    refuses: ['SERVER_NOT_AVAILABLE', 'REQUEST_INVALID'],
+    refuses: ['SERVER_NOT_AVAILABLE', 'REQUEST_INVALID', -32601, -32602, -32021],
     finds: 'server',
     around(exchange, next) {
       const { message, upstream, outgoing, edits, entry } = exchange;
       const { kind, method } = message;
       const isNamed = kind === 'request' && (method === 'tools/call' || method === 'prompts/get');
-      if (upstream !== undefined || !isNamed) return next(exchange);
+      if (upstream !== undefined) return next(exchange);
+      if (!isNamed) return needsOwner(message) ? callOwner(exchange, next) : next(exchange);
       const name = readStringValue(message.bytes, findMember(message.params?.shape, 'name')) ?? '';
       if (method !== 'tools/call' || !isOwnTool(name)) return callServer(exchange, name, next);
       entry.upstream = ownServer.name;

@@ -251,7 +251,7 @@ function bridgeStdio(
   params: string,
   spare: SpareProcess | undefined,
 ): Link {
-  return bridgeToHandshake(connect.createBinding(users, server.name), onServerMessage, (onBaseMessage) => {
+  const connectBase = (onBaseMessage: OnServerMessage) => {
     // A server that ended over the probe or did not answer it has proved its era now. Without this, it would be started
     // again and again for a probe.
     const opening = ownHandshakeOpening(params, () => {
@@ -259,7 +259,9 @@ function bridgeStdio(
     });
     const link = connect.openStdio(users, server, 'handshake', opening, onBaseMessage, spare);
     return { link, handshake: () => opening.handshake };
-  });
+  };
+  const binding = connect.createBinding(users, server.name);
+  return bridgeToHandshake(binding, onServerMessage, connectBase, server.scope === 'call');
 }
 
 function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer, params: string): Link {

@@ -1,7 +1,11 @@
 import { AmbitError } from '../../errors.ts';
 import type { Era, FinalReply } from '../../protocol/channel.ts';
-import type { Message } from '../../protocol/message.ts';
+import { applyEdits, removeMembers, replaceValue } from '../../protocol/json/edit.ts';
+import { findMember, type JsonMember, readRawValue } from '../../protocol/json/scan.ts';
+import { applyMessageEdits, type Message, readMessage } from '../../protocol/message.ts';
+import { declaresTasks } from '../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { removeTaskCapability, removeTaskSupport } from './bridge/era-translation.ts';
 import type { Caller } from './caller.ts';
 import type { Link, UpstreamCall } from './link.ts';
 
@@ -49,13 +53,15 @@ export function createPerCallLink(options: PerCallOptions): Link {
 
     async request(call) {
       if (closing !== undefined) throw closing;
+      const { method } = call.message;
       const known = options.findKnownReply?.(call.message);
-      if (known !== undefined) return known;
-      // No process outlives its call, so there is nothing to listen to.
-      if (call.message.method === 'subscriptions/listen') throw new ProtocolError(-32601, 404, 'Method not found');
+      if (known !== undefined) return hideTasks(known, method);
+      // No process outlives its call, so there is nothing to listen to, and a task would end before it could be fetched.
+      if (method === 'subscriptions/listen' || method.startsWith('tasks/'))
+        throw new ProtocolError(-32601, era === 'modern' ? 404 : 200, 'Method not found');
       const link = [...running].find((each) => each.holdsCall?.(call)) ?? startLink(call);
       try {
-        return await link.request(call);
+        return hideTasks(await link.request({ ...call, ...withoutTask(call) }), method);
       } finally {
         endIfDone(link);
       }
@@ -89,4 +95,29 @@ export function createPerCallLink(options: PerCallOptions): Link {
       await Promise.all([...running].map((link) => endLink(link, reason)));
     },
   };
+}
+
+/** Removes the request for a task from a call: the client's own in the handshake era, its capability in the modern one. */
+function withoutTask({ message, edits }: UpstreamCall): Pick<UpstreamCall, 'message' | 'edits'> {
+  if (message.method !== 'tools/call') return { message, edits };
+  const clean = applyMessageEdits(message, edits);
+  const params = clean.params?.shape;
+  const removed = params === undefined ? [] : removeMembers(params, ({ key }) => key === 'task');
+  if (declaresTasks(clean)) {
+    const capabilities = findMember(clean.meta, 'io.modelcontextprotocol/clientCapabilities') as JsonMember;
+    removed.push(replaceValue(capabilities, removeTaskCapability(readRawValue(clean.bytes, capabilities))));
+  }
+  return { message: applyMessageEdits(clean, removed), edits: [] };
+}
+
+/** Removes tasks from what a server says about itself and its tools. Tools that run only as tasks are left out. */
+function hideTasks(reply: FinalReply, method: string): FinalReply {
+  const describes = method === 'initialize' || method === 'server/discover';
+  if (reply.kind !== 'message' || !(describes || method === 'tools/list')) return reply;
+  const answer = readMessage(reply.bytes);
+  if (!describes) return { ...reply, bytes: removeTaskSupport(answer, true) };
+  const capabilities = findMember(answer.result?.shape, 'capabilities');
+  if (capabilities === undefined) return reply;
+  const text = removeTaskCapability(readRawValue(answer.bytes, capabilities));
+  return { ...reply, bytes: applyEdits(answer.bytes, [replaceValue(capabilities, text)]) };
 }

@@ -1,7 +1,15 @@
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
-import { findMember } from '../../../protocol/json/scan.ts';
+import {
+  findMember,
+  readElements,
+  readRawValue,
+  readShape,
+  readStringValue,
+  scanEntry,
+} from '../../../protocol/json/scan.ts';
 import { findIdMember, type Message, readErrorCode } from '../../../protocol/message.ts';
+import { tasksExtension } from '../../../protocol/modern-envelope.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 import { withoutModernExtensions } from '../handshake.ts';
 
@@ -66,10 +74,25 @@ export function replaceId(answer: Message, id: string): Buffer {
   return applyEdits(answer.bytes, [replaceValue(findIdMember(answer), id)]);
 }
 
+/** Tells whether a server of MCP 2025-11-25 runs calls of tools as tasks. */
+export function offersTasks(initializeResult: string): boolean {
+  const { capabilities } = JSON.parse(initializeResult) as { readonly capabilities?: HandshakeCapabilities | null };
+  return capabilities?.tasks?.requests?.tools?.call !== undefined;
+}
+
+interface HandshakeCapabilities {
+  readonly tasks?: { readonly requests?: { readonly tools?: { readonly call?: unknown } | null } | null } | null;
+}
+
 /** Turns the result of `initialize` into an answer to `server/discover`. */
 export function toDiscoverResult(initializeResult: string): string {
   const { capabilities, serverInfo, instructions } = JSON.parse(initializeResult) as JsonObject;
-  const { tasks: _tasks, ...offered } = (capabilities ?? {}) as JsonObject;
+  const { tasks: _tasks, ...declared } = (capabilities ?? {}) as JsonObject;
+  // The bridge translates the tasks of the server, and no others.
+  const { [tasksExtension]: _own, ...others } = (declared.extensions ?? {}) as JsonObject;
+  const extensions = offersTasks(initializeResult) ? { ...others, [tasksExtension]: {} } : others;
+  const offered =
+    declared.extensions === undefined && !offersTasks(initializeResult) ? declared : { ...declared, extensions };
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
@@ -79,6 +102,37 @@ export function toDiscoverResult(initializeResult: string): string {
     cacheScope: 'private',
     ...(serverInfo === undefined ? {} : { _meta: { 'io.modelcontextprotocol/serverInfo': serverInfo } }),
   });
+}
+
+/**
+ * Removes the tasks from the capabilities of a client or server, given as JSON text: where the other side cannot fetch a
+ * task, none may start.
+ */
+export function removeTaskCapability(text: string): string {
+  const { tasks: _tasks, ...others } = JSON.parse(text) as JsonObject;
+  const { [tasksExtension]: _own, ...extensions } = (others.extensions ?? {}) as JsonObject;
+  return JSON.stringify(others.extensions === undefined ? others : { ...others, extensions });
+}
+
+/**
+ * Removes what a list says about running tools as tasks. With `hidesRequired`, the tools that run only as tasks are left
+ * out.
+ */
+export function removeTaskSupport(answer: Message, hidesRequired: boolean): Buffer {
+  const list = findMember(answer.result?.shape, 'tools');
+  if (list === undefined || !answer.bytes.includes('"execution"')) return answer.bytes;
+  const tools = readElements(answer.bytes, list).flatMap((span) => {
+    const text = readRawValue(answer.bytes, span);
+    const bytes = Buffer.from(text);
+    const shape = scanEntry(bytes);
+    const execution = findMember(shape, 'execution');
+    if (shape === undefined || execution === undefined) return [text];
+    const support = readStringValue(bytes, findMember(readShape(bytes, execution), 'taskSupport'));
+    if (hidesRequired && support === 'required') return [];
+    const edits = removeMembers(shape, ({ key }) => key === 'execution');
+    return [applyEdits(bytes, edits).toString()];
+  });
+  return applyEdits(answer.bytes, [replaceValue(list, `[${tools.join(',')}]`)]);
 }
 
 /** Turns the result of `server/discover` into an answer to `initialize`. */

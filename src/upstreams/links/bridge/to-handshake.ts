@@ -1,15 +1,17 @@
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { composeNotification, composeResult } from '../../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../../protocol/json/scan.ts';
-import { applyMessageEdits, readErrorCode, readMessage } from '../../../protocol/message.ts';
+import { applyMessageEdits, type Message, readErrorCode, readMessage } from '../../../protocol/message.ts';
+import { declaresTasks, missingTasksError } from '../../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import type { BaseLink, Handshake, Link, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
 import { subscriptionKey } from '../relay/towards-client.ts';
-import type { Binding } from '../relay/towards-upstream.ts';
+import { type Binding, bindToSession, openTaskId } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { explainEffect, noReplyError } from '../upstream-errors.ts';
 import { askUpstream, closedChannel } from './ask-upstream.ts';
-import { removeEnvelope, toDiscoverResult, toModernAnswer } from './era-translation.ts';
+import { createBridgedTasks, toModernTaskAnswer } from './bridged-tasks.ts';
+import { removeEnvelope, removeTaskSupport, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';
 
 /** A link that makes its handshake itself, for a client that knows none. */
@@ -25,6 +27,9 @@ interface ListenStream {
   readonly channel: Channel;
   readonly wants: ReadonlySet<string>;
   readonly resources: ReadonlySet<string>;
+  /** The client's ids of the tasks that it wants to hear about, by the server's ids. */
+  readonly tasks: ReadonlyMap<string, string>;
+  readonly call: UpstreamCall;
   /** True once the stream has been acknowledged: nothing may come before that. */
   isAcknowledged: boolean;
   /** Ends the stream of a client that has left. */
@@ -51,11 +56,15 @@ const callerGone = readMessage(
   composeNotification('notifications/cancelled', { requestId: 0, reason: 'the caller has disconnected' }),
 );
 
-/** Creates a link for modern clients on top of a link to a handshake-era server. */
+/**
+ * Creates a link for modern clients on top of a link to a handshake-era server. With `hidesTaskTools`, lists leave out the
+ * tools that run only as tasks.
+ */
 export function bridgeToHandshake(
   binding: Binding,
   onServerMessage: OnServerMessage,
   connect: (onServerMessage: OnServerMessage) => SelfOpenedLink,
+  hidesTaskTools = false,
 ): Link {
   const held = createHeldCalls(binding);
   let level: string | undefined;
@@ -64,9 +73,14 @@ export function bridgeToHandshake(
 
   const base = connect((sent) => {
     streams.notify(sent);
-    return onServerMessage({ ...sent, link: bridge, holdQuestion: (asked) => held.hold(asked) });
+    if (sent.message.method === 'notifications/tools/list_changed') tasks.forgetTools();
+    // Modern clients hear about a task on a listen stream only.
+    if (sent.message.method === 'notifications/tasks/status')
+      return Promise.resolve({ delivered: false, full: undefined });
+    return onServerMessage({ ...sent, link: bridge, holdQuestion: (asked) => tasks.hold(asked) || held.hold(asked) });
   });
-  const streams = createListenStreams(base.link);
+  const tasks = createBridgedTasks(binding, base.link, openChannel);
+  const streams = createListenStreams(base.link, binding, tasks.announce);
 
   async function ensureHandshake(): Promise<Handshake> {
     await base.link.ready();
@@ -89,11 +103,13 @@ export function bridgeToHandshake(
 
   async function forward(given: UpstreamCall): Promise<FinalReply> {
     // The edits of the pipeline come first: an answer inside the request may go on without it.
-    const message = applyMessageEdits(given.message, given.edits);
-    const call = { ...given, message, edits: removeEnvelope(message) };
-    await ensureHandshake().catch((error: Error) => {
-      throw explainEffect(error, message.method, false);
+    const edited = applyMessageEdits(given.message, given.edits);
+    const handshake = await ensureHandshake().catch((error: Error) => {
+      throw explainEffect(error, edited.method, false);
     });
+    if (edited.method.startsWith('tasks/')) return tasks.request({ ...given, message: edited, edits: [] }, handshake);
+    const message = edited.method === 'tools/call' ? await tasks.prepareCall(edited, handshake) : edited;
+    const call = { ...given, message, edits: removeEnvelope(message) };
     const wanted = readStringValue(message.bytes, findMember(message.meta, 'io.modelcontextprotocol/logLevel'));
     if (wanted !== level) await setLevel(wanted);
     const resumed = held.resume(call, base.link.pending);
@@ -104,7 +120,14 @@ export function bridgeToHandshake(
     if (reply.kind !== 'message') return reply;
     const answer = readMessage(reply.bytes);
     const status = readErrorCode(answer) === '-32601' ? 404 : 200;
-    return { ...reply, bytes: toModernAnswer(answer, message.method), status };
+    const task = message === edited ? undefined : toModernTaskAnswer(answer);
+    if (task !== undefined) return { ...reply, bytes: task, status };
+    const bytes = toModernAnswer(answer, message.method);
+    return {
+      ...reply,
+      bytes: message.method === 'tools/list' ? removeTaskSupport(readMessage(bytes), hidesTaskTools) : bytes,
+      status,
+    };
   }
 
   const bridge: Link = {
@@ -139,12 +162,14 @@ export function bridgeToHandshake(
     listen() {},
     dropSession(sessionId, reason) {
       held.dropSession(sessionId);
+      tasks.dropSession(sessionId);
       streams.end((stream) => stream.sessionId === sessionId);
       base.link.dropSession(sessionId, reason);
     },
     holdsCall: (call) => held.holds(call),
     sweep(now) {
       held.sweep(now, base.link.pending);
+      tasks.sweep(now);
       base.link.sweep(now);
     },
     async close(reason) {
@@ -156,11 +181,24 @@ export function bridgeToHandshake(
 }
 
 /** The listen streams of modern clients. The link below has one subscription for all of them. */
-function createListenStreams(link: BaseLink) {
+function createListenStreams(
+  link: BaseLink,
+  binding: Binding,
+  announceTask: (call: UpstreamCall, taskId: string) => Promise<void>,
+) {
   const streams = new Map<string, ListenStream>();
   let count = 0;
 
+  function notifyTask({ bytes, params }: Message): void {
+    const taskId = readStringValue(bytes, findMember(params?.shape, 'taskId')) ?? '';
+    for (const { tasks, call, isAcknowledged } of streams.values()) {
+      const sealed = tasks.get(taskId);
+      if (sealed !== undefined && isAcknowledged) announceTask(call, sealed).catch(() => {});
+    }
+  }
+
   function notify({ message }: ServerMessage): void {
+    if (message.method === 'notifications/tasks/status') notifyTask(message);
     const change = listChanges[message.method];
     const uri =
       message.method === 'notifications/resources/updated'
@@ -175,6 +213,17 @@ function createListenStreams(link: BaseLink) {
     }
   }
 
+  /** Opens the ids of tasks. Those that the session does not have are left out. */
+  function openTasks(call: UpstreamCall, taskIds: readonly unknown[]): Map<string, string> {
+    const owner = bindToSession(binding, sessionIdOf(call));
+    const opened = new Map<string, string>();
+    for (const sealed of taskIds) {
+      const taskId = typeof sealed === 'string' ? openTaskId(owner, sealed) : undefined;
+      if (taskId !== undefined) opened.set(taskId, sealed as string);
+    }
+    return opened;
+  }
+
   async function open(call: UpstreamCall, ready: () => Promise<unknown>): Promise<FinalReply> {
     const { message } = call;
     const asked = findMember(message.params?.shape, 'notifications');
@@ -183,6 +232,9 @@ function createListenStreams(link: BaseLink) {
     const wants = new Set(Object.values(listChanges).filter((name) => filter[name] === true));
     const { resourceSubscriptions: named } = filter;
     const uris = Array.isArray(named) ? [...new Set(named as string[])] : [];
+    const { taskIds } = filter;
+    if (taskIds !== undefined && !declaresTasks(message)) throw missingTasksError();
+    const tasks = openTasks(call, Array.isArray(taskIds) ? (taskIds as unknown[]) : []);
     const clientId = message.id as string;
     const { channel } = call;
     const key = String(++count);
@@ -193,6 +245,8 @@ function createListenStreams(link: BaseLink) {
       channel,
       wants,
       resources,
+      tasks,
+      call: { ...call, message, edits: [] },
       isAcknowledged: false,
       end() {},
       close() {},
@@ -220,6 +274,7 @@ function createListenStreams(link: BaseLink) {
     const honoured = {
       ...Object.fromEntries([...wants].map((name) => [name, true])),
       ...(uris.length > 0 ? { resourceSubscriptions: uris } : {}),
+      ...(tasks.size > 0 ? { taskIds: [...tasks.values()] } : {}),
     };
     const method = 'notifications/subscriptions/acknowledged';
     channel.emit(createTaggedNotification(method, { notifications: honoured }, clientId));

@@ -2,9 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { composeResult } from '../../../protocol/compose-message.ts';
-import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
+import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
 import { findMember, type JsonMember, readRawValue, readShape, readStringValue } from '../../../protocol/json/scan.ts';
 import { applyMessageEdits, type Message, readMessage } from '../../../protocol/message.ts';
+import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import { type Caller, maxPushes } from '../caller.ts';
 import { unsupportedHandshakeError } from '../handshake.ts';
@@ -14,7 +15,13 @@ import { createPendingCalls } from '../relay/pending-calls.ts';
 import { pushKinds } from '../relay/questions.ts';
 import { type Binding, bindToSession } from '../relay/towards-upstream.ts';
 import { askUpstream, closedChannel, createOwnCall } from './ask-upstream.ts';
-import { addEnvelope, toHandshakeAnswer, toInitializeResult } from './era-translation.ts';
+import {
+  addEnvelope,
+  removeTaskCapability,
+  removeTaskSupport,
+  toHandshakeAnswer,
+  toInitializeResult,
+} from './era-translation.ts';
 
 const maxRounds = 10;
 const listenMs = 5000;
@@ -61,7 +68,7 @@ function bridgeToModern(options: ToModernOptions): Link {
   async function forward(call: UpstreamCall): Promise<FinalReply> {
     // The message is read again with its envelope, so that the link below sees what the server will see. Each round
     // starts from the request as the pipeline edited it, not from what the client sent.
-    const clean = applyMessageEdits(call.message, call.edits);
+    const clean = removeTaskHint(applyMessageEdits(call.message, call.edits));
     let message = addOwnEnvelope(clean);
     for (let round = 0; round < maxRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
@@ -69,7 +76,11 @@ function bridgeToModern(options: ToModernOptions): Link {
       const answer = readMessage(reply.bytes);
       const isQuestion =
         readStringValue(answer.bytes, findMember(answer.result?.shape, 'resultType')) === 'input_required';
-      if (!isQuestion) return { ...reply, bytes: toHandshakeAnswer(answer), status: 200 };
+      if (!isQuestion) {
+        const plain = toHandshakeAnswer(answer);
+        const bytes = clean.method === 'tools/list' ? removeTaskSupport(readMessage(plain), false) : plain;
+        return { ...reply, bytes, status: 200 };
+      }
       message = addOwnEnvelope(await buildRetry(call, clean, answer));
     }
     throw new AmbitError('UPSTREAM_FAILED', {
@@ -123,6 +134,8 @@ function bridgeToModern(options: ToModernOptions): Link {
     async request(call) {
       const { message, caller } = call;
       const id = message.id as string;
+      // The client decides there which call is a task, and the server does here.
+      if (message.method.startsWith('tasks/')) throw new ProtocolError(-32601, 200, 'Method not found');
       const done = (): FinalReply => ({ kind: 'message', bytes: composeResult(id, '{}'), status: 200 });
       switch (message.method) {
         case 'ping':
@@ -305,6 +318,16 @@ function findClientChannel(call: UpstreamCall, caller: Caller): Channel {
   throw new AmbitError('CLIENT_UNREACHABLE');
 }
 
+/** Removes the request for a task: the server decides, and its task could not be fetched. */
+function removeTaskHint(message: Message): Message {
+  const params = message.method === 'tools/call' ? message.params?.shape : undefined;
+  if (findMember(params, 'task') === undefined || params === undefined) return message;
+  return applyMessageEdits(
+    message,
+    removeMembers(params, ({ key }) => key === 'task'),
+  );
+}
+
 function insertParams(message: Message, members: string): Edit {
   const params = message.params?.shape;
   if (params === undefined) {
@@ -327,7 +350,7 @@ export async function translateHandshake(
     const member = findMember(params, name);
     return member === undefined ? undefined : readRawValue(message.bytes, member);
   };
-  const client = { capabilities: raw('capabilities') ?? '{}', clientInfo: raw('clientInfo') };
+  const client = { capabilities: removeTaskCapability(raw('capabilities') ?? '{}'), clientInfo: raw('clientInfo') };
   const discovered = await discoverAs(base, client);
   if (discovered.result === undefined) throw unsupportedHandshakeError(message);
   const requested = readStringValue(message.bytes, findMember(params, 'protocolVersion'));

@@ -91,6 +91,7 @@ export async function sendCall(parts: LinkParts, call: UpstreamCall, waiting: Pe
     // A call that was cancelled, timed out or ended meanwhile must not reach the upstream.
     if (pending.get(waiting.upstreamId) === undefined) return;
     const outgoing = toUpstreamRequest(call.message, call.edits, waiting.upstreamId, binding, call.acting);
+    waiting.hasUnknownTask = outgoing.hasUnknownTask;
     const own = addToken(dialect.headers(call.message, outgoing, call.headers()), outgoing.token);
     const headers = { ...own, ...call.acting?.trace?.headers };
     if (dialect.connection !== undefined) {

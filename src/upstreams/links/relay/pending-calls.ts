@@ -30,6 +30,7 @@ export interface PendingCall extends RequestOrigin {
   lastHeardAt: number;
   /** True once the call was handed to the transport: from then on it may have an effect. */
   isSent: boolean;
+  hasUnknownTask: boolean;
   /** True when the connection of the call is gone. In the handshake era that does not cancel the call. */
   isLost: boolean;
 }
@@ -135,6 +136,7 @@ export function createPendingCall(
     timeoutMs: message.method === 'subscriptions/listen' ? Number.POSITIVE_INFINITY : timeoutMs,
     lastHeardAt: Date.now(),
     isSent: false,
+    hasUnknownTask: false,
     isLost: false,
   };
 }

@@ -1,3 +1,4 @@
+import { composeError } from '../../../protocol/compose-message.ts';
 import { applyEdits, type Edit, removeSpans, replaceValue } from '../../../protocol/json/edit.ts';
 import {
   findMember,
@@ -9,7 +10,7 @@ import {
 } from '../../../protocol/json/scan.ts';
 import { findIdMember, type Message, readErrorCode } from '../../../protocol/message.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
-import { type Binding, findRelatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
+import { type Binding, findListenedTasks, findRelatedTask, stateBindings, taskBindings } from './towards-upstream.ts';
 
 const stateLifeMs = 60 * 60 * 1000;
 
@@ -19,6 +20,8 @@ export interface RequestOrigin {
   readonly clientId: string;
   readonly method: string;
   readonly name: string;
+  /** True if it named a task that the session does not have. */
+  readonly hasUnknownTask?: boolean;
 }
 
 /** Edits a response for the client: its own id, no reserved keys, sealed handles, the rest unchanged. */
@@ -26,6 +29,8 @@ export function toClientResponse(message: Message, origin: RequestOrigin, bindin
   const edits = [replaceValue(findIdMember(message), origin.clientId), ...stripReservedMeta(message, binding.keys?.())];
   const { bytes } = message;
   const result = message.result?.shape;
+  if (origin.hasUnknownTask && message.error === undefined)
+    return composeError(origin.clientId, -32602, 'Task not found');
   if (result !== undefined) {
     const state = findMember(result, 'requestState');
     const upstreamState = readStringValue(bytes, state);
@@ -74,6 +79,7 @@ export function toClientPush(
   }
   const subject = taskOfNotification(message);
   if (subject !== undefined) sealTask(bytes, subject, edits, binding);
+  if (message.method === 'notifications/subscriptions/acknowledged') sealListenedTasks(message, edits, binding);
   const related = findMember(findRelatedTask(message.meta), 'taskId');
   if (related !== undefined) {
     // The client needs the id to answer a question. A notification may go to clients that do not own the task.
@@ -89,6 +95,18 @@ export function isAboutForeignTask(message: Message, binding: Binding): boolean 
   const subject = taskOfNotification(message);
   const taskId = readStringValue(message.bytes, subject);
   return taskId !== undefined && !binding.tasks.knows(binding.sessionId, binding.server, taskId);
+}
+
+/** Seals the ids of the tasks that a server will report on, and leaves out those of other sessions. */
+function sealListenedTasks(message: Message, edits: Edit[], binding: Binding): void {
+  const list = findListenedTasks(message);
+  if (list === undefined) return;
+  const sealed = readElements(message.bytes, list).flatMap((span) => {
+    const taskId = readStringValue(message.bytes, { ...list, ...span, shape: undefined });
+    const isOwn = taskId !== undefined && binding.tasks.knows(binding.sessionId, binding.server, taskId);
+    return isOwn ? [binding.seals.seal(taskId, taskBindings(binding))] : [];
+  });
+  edits.push(replaceValue(list, JSON.stringify(sealed)));
 }
 
 function taskOfNotification(message: Message): JsonMember | undefined {

@@ -1,11 +1,15 @@
+import { randomUUID } from 'node:crypto';
 import type { ContextKey } from '../../../context/for-tools/context-key.ts';
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
+import { readsAs } from '../../../protocol/json/fold-key.ts';
 import {
   findMember,
   type JsonMember,
   type ObjectShape,
+  readElements,
   readRawValue,
+  readShape,
   readStringValue,
 } from '../../../protocol/json/scan.ts';
 import { findIdMember, type Message } from '../../../protocol/message.ts';
@@ -37,6 +41,8 @@ export interface OutgoingRequest {
   readonly name: string;
   /** The upstream's id of the task that the request is about. */
   readonly taskId: string | undefined;
+  /** True if the request names a task that the session does not have. See `pushTaskEdits`. */
+  readonly hasUnknownTask: boolean;
   /** The token of the context, for the header. */
   readonly token: string | undefined;
 }
@@ -64,13 +70,20 @@ export function toUpstreamRequest(
   const name = readTargetName(message);
   const state = findMember(params, 'requestState');
   if (state !== undefined) edits.push(replaceValue(state, openState(message, state, name, binding)));
-  const taskId = pushTaskEdits(message, edits, binding);
+  const task = pushTaskEdits(message, edits, binding);
+  if (message.method === 'subscriptions/listen') openListenedTasks(message, edits, binding);
   const { attacher } = binding;
   const context = attacher.createContext(message, name, acting, session, key);
   const trace = attacher.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
   const members = addTrace(context?.member, trace);
   if (members !== undefined) edits.push(insertMeta(message, members, pipelineEdits));
-  return { bytes: applyEdits(bytes, edits, tail), name, taskId, token: context?.token };
+  return {
+    bytes: applyEdits(bytes, edits, tail),
+    name,
+    taskId: task?.id,
+    hasUnknownTask: task?.isUnknown === true,
+    token: context?.token,
+  };
 }
 
 function addTrace(member: string | undefined, trace: Trace | undefined): string | undefined {
@@ -108,7 +121,7 @@ export function stateBindings(binding: Binding, method: string, name: string): s
   return ['state', binding.sessionId, binding.server, method, name];
 }
 
-export function taskBindings(binding: Binding): string[] {
+export function taskBindings(binding: Pick<Binding, 'sessionId' | 'server'>): string[] {
   return ['task', binding.sessionId, binding.server];
 }
 
@@ -122,28 +135,81 @@ function openState(message: Message, state: JsonMember, name: string, binding: B
   return JSON.stringify(value);
 }
 
-function pushTaskEdits(message: Message, edits: Edit[], binding: Binding): string | undefined {
-  let taskId: string | undefined;
+interface NamedTask {
+  /** The server's id of the task. */
+  readonly id: string;
+  readonly isUnknown: boolean;
+}
+
+/**
+ * Opens the task ids of a message. A `tasks/*` request about a task that the session does not have goes to the server
+ * with a random id instead: the server then answers as it does for any unknown task, or for a method that it does not
+ * have. `toClientResponse` accepts only an error as the answer.
+ */
+function pushTaskEdits(message: Message, edits: Edit[], binding: Binding): NamedTask | undefined {
+  let task: NamedTask | undefined;
   const params = message.params?.shape;
-  const about = message.method.startsWith('tasks/') || message.method.startsWith('notifications/tasks');
+  const isRequest = message.method.startsWith('tasks/');
+  const about = isRequest || message.method.startsWith('notifications/tasks');
   const own = about ? findMember(params, 'taskId') : undefined;
-  if (own !== undefined) taskId = openTask(message, own, edits, binding);
+  if (own !== undefined) {
+    const known = openTask(message.bytes, own, binding);
+    if (known === undefined && !isRequest) throw unknownTaskError();
+    task = { id: known ?? randomUUID(), isUnknown: known === undefined };
+    edits.push(replaceValue(own, JSON.stringify(task.id)));
+  }
   const related = findMember(findRelatedTask(message.meta), 'taskId');
-  if (related !== undefined) openTask(message, related, edits, binding);
-  return taskId;
+  if (related !== undefined) {
+    const known = openTask(message.bytes, related, binding);
+    if (known === undefined) throw unknownTaskError();
+    edits.push(replaceValue(related, JSON.stringify(known)));
+  }
+  return task;
+}
+
+/** Finds the task ids of a listen request, or of its acknowledgement. Throws if readers could find different ones. */
+export function findListenedTasks({ bytes, params }: Message): JsonMember | undefined {
+  const filter = findMember(params?.shape, 'notifications');
+  const shape = filter === undefined ? undefined : readShape(bytes, filter);
+  const lists = shape?.members.filter(({ key }) => readsAs(key, 'taskids')) ?? [];
+  const [list] = lists;
+  if (list !== undefined && (lists.length > 1 || list.key !== 'taskIds'))
+    throw new ProtocolError(-32602, 200, 'Invalid params: params.notifications must have one "taskIds"');
+  return list;
+}
+
+/** Opens the ids of the tasks that a client wants to hear about, and leaves out those that it does not have. */
+function openListenedTasks(message: Message, edits: Edit[], binding: Binding): void {
+  const list = findListenedTasks(message);
+  if (list === undefined) return;
+  const known = readElements(message.bytes, list).flatMap(
+    (span) => openTask(message.bytes, { ...list, ...span, shape: undefined }, binding) ?? [],
+  );
+  edits.push(replaceValue(list, JSON.stringify(known)));
+}
+
+/** A foreign task gets the same error as an unknown one. */
+function unknownTaskError(): ProtocolError {
+  return new ProtocolError(-32602, 200, 'Task not found');
 }
 
 export function findRelatedTask(meta: ObjectShape | undefined): ObjectShape | undefined {
   return findMember(meta, 'io.modelcontextprotocol/related-task')?.shape;
 }
 
-function openTask(message: Message, member: JsonMember, edits: Edit[], binding: Binding): string {
-  const sealed = readStringValue(message.bytes, member);
-  const value = sealed === undefined ? undefined : binding.seals.open(sealed, taskBindings(binding), Date.now());
-  // A foreign task gets the same error as an unknown one.
-  if (value === undefined) throw new ProtocolError(-32602, 200, 'Task not found');
+/** Returns the server's id of a task; undefined if the session does not have the task. */
+function openTask(bytes: Buffer, member: JsonMember, binding: Binding): string | undefined {
+  const sealed = readStringValue(bytes, member);
+  const value = sealed === undefined ? undefined : openTaskId(binding, sealed);
   // The seal proves that the task is the session's, also when it is no longer remembered.
-  binding.tasks.remember(binding.sessionId, binding.server, value);
-  edits.push(replaceValue(member, JSON.stringify(value)));
+  if (value !== undefined) binding.tasks.remember(binding.sessionId, binding.server, value);
   return value;
+}
+
+/** Returns the server's id for a sealed one; undefined if it was not made for this session and server. */
+export function openTaskId(
+  binding: Pick<Binding, 'seals' | 'sessionId' | 'server'>,
+  sealed: string,
+): string | undefined {
+  return binding.seals.open(sealed, taskBindings(binding), Date.now());
 }

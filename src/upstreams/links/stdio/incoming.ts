@@ -142,7 +142,8 @@ export function canAnswer(callers: ReadonlySet<Caller>, pending: PendingCalls): 
     if (stream?.isGone() === false || [...openChannels].some((channel) => !channel.isGone())) return true;
   }
   // Modern clients behind a bridge are no callers. They are asked in the answer to a call that can carry a question.
-  return callers.size === 0 && pending.findYoungest((call) => questionCarriers.has(call.method)) !== undefined;
+  const carriesQuestion = (method: string) => questionCarriers.has(method) || method === 'tasks/result';
+  return callers.size === 0 && pending.findYoungest((call) => carriesQuestion(call.method)) !== undefined;
 }
 
 /**

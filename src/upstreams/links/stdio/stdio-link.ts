@@ -246,6 +246,7 @@ function createSender(parts: LinkParts): (to: ServerProcess, call: UpstreamCall)
       // The handshake of a client is part of the start.
       const timeoutMs = message.method === 'initialize' ? Math.min(server.timeoutMs, startMs) : server.timeoutMs;
       const waiting = createPendingCall(call, message, name, upstreamId, owner, timeoutMs, settle, fail);
+      waiting.hasUnknownTask = outgoing.hasUnknownTask;
       pending.add(waiting);
       if (!earlyPushes.isEmpty() && canAnswer(callers, pending)) earlyPushes.releaseAll();
       usage.lastUsedAt = waiting.lastHeardAt;

@@ -108,7 +108,14 @@ describe('task ids in a response', () => {
     const result = receivedResult<{ taskId: string }>('{"resultType":"task","taskId":"t"}');
     const get = request('tasks/get', `{"taskId":${JSON.stringify(result.taskId)}}`);
     expect(toUpstreamRequest(get, [], 1, mine).taskId).toBe('t');
-    expect(() => toUpstreamRequest(get, [], 1, otherSession)).toThrow('Task not found');
+    expect(toUpstreamRequest(get, [], 1, otherSession)).toMatchObject({ hasUnknownTask: true });
+  });
+
+  test('of a task that the session does not have are never shown, whatever the server answers', () => {
+    const asked = { ...call, method: 'tasks/get', hasUnknownTask: true };
+    const answer = toClientResponse(response('{"taskId":"t","result":{"content":[]}}'), asked, mine).toString();
+    expect(JSON.parse(answer)).toMatchObject({ error: { code: -32602, message: 'Task not found' } });
+    expect(answer).not.toContain('content');
   });
 });
 

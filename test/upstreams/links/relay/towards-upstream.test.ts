@@ -105,11 +105,33 @@ describe('task ids', () => {
     expect(sent(message(taskOf(mine)))).toContain('"taskId":"task 1"');
   });
 
-  test.each(places)('of others, or of nobody, do not exist in %s', (_name, message) => {
-    const foreign = [taskOf(otherSession), taskOf(otherServer), '"task 1"', '""', '7', 'null', '{}'];
+  const foreign = [taskOf(otherSession), taskOf(otherServer), '"task 1"', '""', '7', 'null', '{}'];
+
+  // The server answers a random id as it answers any other unknown one. Its answer is used only if it is an error.
+  test.each(places.slice(0, -1))('of others, or of nobody, become a random id in %s', (_name, message) => {
+    for (const task of [...foreign, stateFor(mine, 'tools/call', 'echo')]) {
+      const [one, two] = [1, 2].map(() => toUpstreamRequest(message(task), [], 1, mine));
+      expect(one?.hasUnknownTask).toBe(true);
+      expect(one?.taskId).toMatch(/^[0-9a-f-]{36}$/);
+      expect(one?.bytes.toString()).toContain(`"taskId":"${one?.taskId}"`);
+      expect(two?.taskId).not.toBe(one?.taskId);
+    }
+  });
+
+  test.each(places.slice(-1))('of others, or of nobody, do not exist in %s', (_name, message) => {
     for (const task of [...foreign, stateFor(mine, 'tools/call', 'echo')]) {
       expect(() => sent(message(task))).toThrow(expect.objectContaining({ rpc: -32602, message: 'Task not found' }));
     }
+  });
+
+  test('in a listen request are opened, and those of others are left out', () => {
+    const listen = (filter: string) => request('subscriptions/listen', `{"notifications":{${filter}}}`);
+    const ids = [taskOf(mine), ...foreign].join(',');
+    expect(sent(listen(`"x":1,"taskIds":[${ids}]`))).toContain('"notifications":{"x":1,"taskIds":["task 1"]}');
+    expect(sent(listen('"taskIds":"task 1"'))).toContain('"taskIds":[]');
+    // The server could read the second one.
+    for (const twin of ['"taskIds":["task 1"]', '"TaskIds":["task 1"]'])
+      expect(() => sent(listen(`"taskIds":[],${twin}`))).toThrow(expect.objectContaining({ rpc: -32602 }));
   });
 
   test('are handed to whoever writes the headers as the upstream knows them', () => {
