@@ -14,7 +14,12 @@ import type { DirectoryAdmin } from '../gateway/directory-admin.ts';
 import { allServers } from '../gateway/exchange.ts';
 import type { Gateway, GatewayOptions } from '../gateway/gateway.ts';
 import type { CallExplanation } from '../gateway/inspect/explain-call.ts';
-import { createMcpServers, describeServer, type SessionServers } from '../gateway/inspect/mcp-servers.ts';
+import {
+  createMcpServers,
+  describeServer,
+  findSseServers,
+  type SessionServers,
+} from '../gateway/inspect/mcp-servers.ts';
 import type { Log } from '../observability/log/log.ts';
 import { createSafeLog } from '../observability/log/safe-log.ts';
 import { createStderrLog } from '../observability/log/stderr-log.ts';
@@ -133,8 +138,9 @@ export async function embedGateway(
       const session = await loadSession(sessionId);
       const resolved = gateway.explain(session);
       const { paths, narrowsTools } = gateway;
+      const sseServers = await findSseServers(gateway, resolved);
       return {
-        mcpServers: createMcpServers(session, resolved, paths, narrowsTools),
+        mcpServers: createMcpServers(session, resolved, paths, narrowsTools, sseServers),
         servers: resolved.map((each) => describeServer(each, narrowsTools)),
       };
     },

@@ -49,6 +49,16 @@ export function describeServer(resolved: ResolvedServer, narrowed?: (server: str
   return { name, available: true, env, ...(problem === undefined ? {} : { problem }) };
 }
 
+/** Finds the servers of the HTTP+SSE transport, configured or detected. Agent SDKs do not detect it. */
+export async function findSseServers(
+  gateway: Pick<Operator, 'listServers'>,
+  resolved: readonly ResolvedServer[],
+): Promise<ReadonlySet<string>> {
+  if (resolved.every(({ server }) => server?.kind !== 'http')) return new Set();
+  const servers = await gateway.listServers();
+  return new Set(servers.filter(({ transport }) => transport === 'sse').map(({ name }) => name));
+}
+
 /**
  * Creates the entries for an agent SDK that starts and calls the servers itself. Servers with restricted tools or
  * credentials are handed over only behind Ambit, so no credential is shown.
@@ -58,11 +68,12 @@ export function createMcpServers(
   resolved: readonly ResolvedServer[],
   paths: Operator['paths'],
   narrowed: (server: string) => boolean,
+  sseServers: ReadonlySet<string>,
 ): McpServers {
   return mapAvailable(resolved, ({ name, server, launch, credentials }) => {
     if (server.kind === 'http' && (narrowed(name) || credentials)) return undefined;
     if (server.kind === 'http')
-      return { type: server.transport ?? 'http', url: server.url.href, headers: server.headers };
+      return { type: sseServers.has(name) ? 'sse' : 'http', url: server.url.href, headers: server.headers };
     if (launch === undefined) return undefined;
     if (session.trustLevel === 'direct' && !narrowed(name) && !credentials)
       return { command: server.command, args: resolveDots(server.args, launch.cwd), env: launch.env };

@@ -83,7 +83,13 @@ test('P2: no server that any step removes survives, none is removed without a re
       const explained = resolution.explain(session);
       expect(explained.map(({ name }) => name)).toEqual(names);
       const available = resolution.listAvailable(session).map(({ name }) => name);
-      const ready = createMcpServers(session, explained, { configFile: '/etc/ambit/ambit.yaml', dataDir }, () => false);
+      const ready = createMcpServers(
+        session,
+        explained,
+        { configFile: '/etc/ambit/ambit.yaml', dataDir },
+        () => false,
+        new Set(),
+      );
       for (const each of explained) {
         const { name } = each;
         const described = facts.servers[name] as typeof server extends fc.Arbitrary<infer One> ? One : never;

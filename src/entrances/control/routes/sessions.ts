@@ -2,7 +2,12 @@ import { z } from 'zod';
 import { suggestClosest } from '../../../config/explain/suggest.ts';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
-import { createGatewayServers, createMcpServers, describeServer } from '../../../gateway/inspect/mcp-servers.ts';
+import {
+  createGatewayServers,
+  createMcpServers,
+  describeServer,
+  findSseServers,
+} from '../../../gateway/inspect/mcp-servers.ts';
 import { anonymousUser } from '../../../identity/principal.ts';
 import { normalizeTrust, type TrustLevel } from '../../../rules/trust-level.ts';
 import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/session.ts';
@@ -248,8 +253,9 @@ async function listSessionServers(gateway: Operator, { parameter }: RouteRequest
   await gateway.folders.folderFor(session);
   const { explain, narrowsTools } = await gateway.openAccess();
   const resolved = explain(session);
+  const sseServers = await findSseServers(gateway, resolved);
   return {
-    mcpServers: createMcpServers(session, resolved, gateway.paths, narrowsTools),
+    mcpServers: createMcpServers(session, resolved, gateway.paths, narrowsTools, sseServers),
     servers: resolved.map((each) => describeServer(each, narrowsTools)),
   };
 }
