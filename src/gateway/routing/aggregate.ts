@@ -80,6 +80,7 @@ type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, ownTools, serverCallers, seals, send, createListReply } = parts;
   const { fetchLists, fetchVisibleLists, findKnownExtensions } = createListAccess(parts);
+  const waitForLists = createListWait(fetchLists);
   const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
   const streams = createListenStreams();
   const apps = createShownApps();
@@ -114,7 +115,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
 
   /** Answers `server/discover` with the extensions of all servers, or of those that have answered in time. */
   async function discover(exchange: PreparedExchange): Promise<FinalReply> {
-    await withTimeout(fetchLists(exchange), discoverMs).catch(() => {});
+    await waitForLists(exchange);
     return createResultReply(exchange.message, discoverAll(findKnownExtensions(exchange)));
   }
 
@@ -257,8 +258,35 @@ function createListAccess({ catalog, resolution, serverCallers, tools }: Aggrega
     },
     findKnownExtensions(exchange: PreparedExchange): Extensions {
       const queryFor = createQuery(exchange);
-      return mergeExtensions(exchange.available.map((server) => catalog.knownExtensions(server, queryFor(server))));
+      const declared = exchange.available.map((server) => catalog.knownExtensions(server, queryFor(server)));
+      return mergeExtensions([...declared, findRelayedExtensions(readCapabilities(exchange))]);
     },
+  };
+}
+
+const appsExtension = 'io.modelcontextprotocol/ui';
+
+/**
+ * Finds the extensions that Ambit relays for every server. A client that shows apps may look for them once, when it
+ * connects, and servers with apps may be asked or added later.
+ */
+function findRelayedExtensions(clientCapabilities: string): Extensions {
+  const { extensions } = JSON.parse(clientCapabilities) as { readonly extensions?: object | null };
+  return Object.hasOwn(extensions ?? {}, appsExtension) ? { [appsExtension]: {} } : {};
+}
+
+/** Creates the function that waits until the servers have answered. It waits only once for a server that hangs. */
+function createListWait(fetchLists: Aggregate['fetchLists']) {
+  const slow = new WeakSet<ServerDefinition>();
+  return async function waitForLists(exchange: PreparedExchange): Promise<void> {
+    const waits = exchange.available.map(async (server) => {
+      const asked = fetchLists(exchange, [server]).then(([listed]) => {
+        if (listed?.offer !== undefined) slow.delete(server);
+      });
+      asked.catch(() => {});
+      if (!slow.has(server)) await withTimeout(asked, discoverMs).catch(() => slow.add(server));
+    });
+    await Promise.all(waits);
   };
 }
 

@@ -70,13 +70,13 @@ function findModernTargets({ message, call, pending }: ServerMessage): readonly 
 
 function findCallerTargets(sent: ServerMessage): readonly PushTarget[] {
   const { message, call } = sent;
-  if (call?.caller !== undefined) return [createCallTarget(call)];
-  const callers = announcementMethods.has(message.method) ? sent.callers : findSoleCallers(sent);
-  let audience = callers;
   const uri =
     message.method === 'notifications/resources/updated'
       ? (readStringValue(message.bytes, findMember(message.params?.shape, 'uri')) ?? '')
       : undefined;
+  if (call?.caller !== undefined) return uri === undefined ? [createCallTarget(call)] : findUpdateTargets(call, uri);
+  const callers = announcementMethods.has(message.method) ? sent.callers : findSoleCallers(sent);
+  let audience = callers;
   if (uri !== undefined) audience = callers.filter((caller) => caller.subscriptions.has(uri));
   else if (message.method === 'notifications/message') {
     const busy = callers.filter((caller) => caller.openChannels.size > 0);
@@ -89,6 +89,16 @@ function findCallerTargets(sent: ServerMessage): readonly PushTarget[] {
     const target = createCallerTarget(sent, caller, channel);
     return [shown === undefined ? target : { ...target, names: { uri: shown } }];
   });
+}
+
+/**
+ * Finds the receiver of an update that came in the answer to a call. A client of all servers gets it only under the name
+ * that it subscribed to: the server's own address could be that of another server there.
+ */
+function findUpdateTargets(call: QuestionTarget, uri: string): readonly PushTarget[] {
+  const shown = call.caller?.subscriptions.get(uri);
+  if (shown !== undefined) return [{ ...createCallTarget(call), names: { uri: shown } }];
+  return call.caller?.parent === undefined ? [createCallTarget(call)] : noTargets;
 }
 
 /** Replaces the server's request id by the client's. */
