@@ -19,6 +19,7 @@ type Answer = (
   method: string,
   params: Record<string, unknown>,
   headers: IncomingHttpHeaders,
+  id: unknown,
 ) => object | undefined | Promise<object | undefined>;
 
 /** A modern server over HTTP whose tools say what it was sent; `answer` may say something else, and messages before it. */
@@ -32,7 +33,7 @@ export async function startEchoUpstream(answer: Answer = () => undefined): Promi
       const { id, method = '', params = {} } = (body === '' ? {} : JSON.parse(body)) as Record<string, never>;
       asked.push({ method, headers: request.headers });
       if (id === undefined) return response.writeHead(202).end();
-      const result = (await answer(method, params, request.headers)) ?? answerByDefault(method, request.headers);
+      const result = (await answer(method, params, request.headers, id)) ?? answerByDefault(method, request.headers);
       const { saysFirst, ...rest } = result as { readonly saysFirst?: readonly object[] };
       const bytes = JSON.stringify({ jsonrpc: '2.0', id, result: rest });
       if (saysFirst !== undefined) {

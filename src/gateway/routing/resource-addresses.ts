@@ -207,6 +207,13 @@ export function readNamedUri(
   return { server: available.find((each) => each.name === name), uri: scheme + rest };
 }
 
+/** Tells whether a lenient reader could take the origin for the name of a server, for example after removing blanks. */
+function looksNamed(origin: UriOrigin | undefined): boolean {
+  if (origin === undefined) return false;
+  const { scheme, authority } = origin;
+  return scheme.startsWith('ambit+') || (scheme === 'ui' && authority?.startsWith('ambit+') === true);
+}
+
 /**
  * Creates the address or template that clients see. It names the server if another server uses the same origin. A
  * template without an origin could match addresses of any server. An app always names its server if there are several,
@@ -218,8 +225,8 @@ export function createPublicUri(
   origin: UriOrigin | undefined,
   { claims, isOnly }: AddressSpace,
 ): string {
-  if (readNamedUri([], uri) !== undefined) return addServerName(server, uri);
-  if (isAppUri(uri)) return isOnly ? uri : addServerName(server, uri);
+  if (readNamedUri([], uri) !== undefined || looksNamed(origin)) return addServerName(server, uri);
+  if (origin?.scheme === 'ui') return isOnly ? uri : addServerName(server, uri);
   const isShared =
     origin === undefined
       ? [...claims.keys()].some((name) => name !== server)

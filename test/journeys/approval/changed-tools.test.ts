@@ -62,6 +62,11 @@ describe.each([
       const refused = await after.callTool({ name: `${prefix}${tool}`, arguments: {} });
       expect(refused.isError).toBe(true);
       expect(JSON.stringify(refused.content)).toContain(`ambit server approve ${server}`);
+      if (prefix === '') continue;
+      // Without the name of the server, as apps call it, it is not told apart from a tool that does not exist.
+      const bare = JSON.stringify((await after.callTool({ name: tool, arguments: {} })).content);
+      expect(bare).toContain(`No server of this session has \\"${tool}\\"`);
+      expect(bare).not.toContain('approve');
     }
     await before.close();
     await after.close();
