@@ -4,7 +4,7 @@ import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
 import type { PreparedExchange } from '../exchange.ts';
-import type { AroundStage } from '../stage.ts';
+import type { AroundStage, Next } from '../stage.ts';
 
 /** An argument of a tool that the client must repeat in a header. */
 interface MirroredArgument {
@@ -38,20 +38,28 @@ export function checkParamHeaders(): AroundStage<PreparedExchange, unknown, Fina
     }
   }
 
+  async function learnFromList<Here extends PreparedExchange>(
+    exchange: Here,
+    next: Next<Here, FinalReply>,
+  ): Promise<FinalReply> {
+    const reply = await next(exchange);
+    learnHeaders(`${exchange.session.id} ${exchange.server}`, reply);
+    return reply;
+  }
+
   return {
     name: 'checkParamHeaders',
     refuses: [-32020],
     isNeeded: ({ era, upstream }) => era === 'modern' && upstream?.kind !== 'in-process',
-    async around(exchange, next) {
+    around(exchange, next) {
       const { message, session, server, entrance } = exchange;
       if (entrance !== 'http' || message.kind !== 'request') return next(exchange);
+      if (message.method === 'tools/list') return learnFromList(exchange, next);
       if (message.method === 'tools/call' && lists.size > 0) {
         const expected = lists.get(`${session.id} ${server}`)?.get(readToolName(message) ?? '');
         if (expected !== undefined) assertHeaders(exchange, expected);
       }
-      const reply = await next(exchange);
-      if (message.method === 'tools/list') learnHeaders(`${session.id} ${server}`, reply);
-      return reply;
+      return next(exchange);
     },
   };
 }

@@ -12,7 +12,7 @@ import { readMessage } from '../../protocol/message.ts';
 import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { ToolListeners } from '../lists/announce-lists.ts';
-import type { AroundStage } from '../stage.ts';
+import type { AroundStage, Next } from '../stage.ts';
 
 /** The changes to a server's tool list for one session. Undefined members change nothing. */
 interface ToolView {
@@ -29,6 +29,19 @@ export function enforceToolRules(
   tools: ToolAccess,
   listeners: ToolListeners,
 ): AroundStage<PreparedExchange, unknown, FinalReply> {
+  async function filterList<Here extends PreparedExchange>(
+    exchange: Here,
+    server: string,
+    next: Next<Here, FinalReply>,
+  ): Promise<FinalReply> {
+    const reply = await next(exchange);
+    if (reply.kind !== 'message') return reply;
+    const { session } = exchange;
+    const view = { shown: tools.visibleToolFilter(session, server), replaced: tools.replacementFinder(server) };
+    if ((view.shown ?? view.replaced) === undefined) return reply;
+    return { ...reply, bytes: filterToolList(reply.bytes, view) };
+  }
+
   return {
     name: 'enforceToolRules',
     refuses: ['PERMISSION_DENIED'],
@@ -37,18 +50,15 @@ export function enforceToolRules(
     recheck({ session, server, message }) {
       if (message.method === 'tools/call') tools.assertAllowed(session, server.name, readToolName(message), message);
     },
-    async around(exchange, next) {
+    around(exchange, next) {
       const { upstream, session, outgoing, entry } = exchange;
       if (upstream === undefined) return next(exchange);
       const { name } = upstream;
       if (outgoing.method === 'subscriptions/listen') return listeners.listen(exchange, name, next);
+      if (outgoing.method === 'tools/list') return filterList(exchange, name, next);
       if (outgoing.method === 'tools/call')
         entry.rule = tools.assertAllowed(session, name, readToolName(outgoing), outgoing);
-      const reply = await next(exchange);
-      if (outgoing.method !== 'tools/list' || reply.kind !== 'message') return reply;
-      const view = { shown: tools.visibleToolFilter(session, name), replaced: tools.replacementFinder(name) };
-      if ((view.shown ?? view.replaced) === undefined) return reply;
-      return { ...reply, bytes: filterToolList(reply.bytes, view) };
+      return next(exchange);
     },
   };
 }

@@ -23,6 +23,8 @@ export function createEraRouting({ verdicts, requireAccess, getModernLink, getBr
   /** Sends a modern call to a server that is modern or of unknown era, and over a bridge when it is not modern. */
   function requestDetectingEra(session: Session, server: ServerDefinition, call: UpstreamCall): Promise<FinalReply> {
     const link = getModernLink(session, server);
+    // A process speaks one era from its start, and this one has proved to be modern.
+    if (link.isReady?.() === true) return link.request(call);
     const onEraError = (error: unknown) => {
       // No call reaches a server before its era is known, so the call can be sent over the bridge.
       if (error instanceof EraError) return requestAsHandshake(session, server, call, spareOf(error));

@@ -88,6 +88,8 @@ export interface Link {
   sweep(now: number): void;
   close(reason: AmbitError): Promise<void>;
   isClosed(): boolean;
+  /** True while the process of a stdio server runs and takes calls: its era is known. */
+  isReady?(): boolean;
   /** True while a call waits for its answer; a listen stream does not count. */
   isBusy(): boolean;
   /** Gives up the process of a stdio server that has had no call, so that a link of the other era can use it. */

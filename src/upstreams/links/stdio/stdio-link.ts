@@ -135,6 +135,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
     isBusy: () =>
       usage.waitingForStart > 0 || pending.findYoungest((call) => call.method !== 'subscriptions/listen') !== undefined,
     isClosed: () => linkProcess.closedFor() !== undefined,
+    isReady: () => linkProcess.running() !== undefined,
     pending,
     ready: async () => void (await linkProcess.ready()),
     releaseProcess: linkProcess.release,
