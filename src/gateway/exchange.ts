@@ -150,6 +150,8 @@ export function watchEmits(channel: Channel, onEmit: () => void): Channel {
     isGone: () => channel.isGone(),
     isAway: () => channel.isAway?.() === true,
     onGone: (listener) => channel.onGone(listener),
+    followForm: (isStream) => channel.followForm?.(isStream),
+    suspend: (retryMs, onBack) => channel.suspend?.(retryMs, onBack),
     close: () => channel.close(),
   };
 }

@@ -12,6 +12,13 @@ export interface Channel {
   /** True while the client is disconnected but may come back for the messages. */
   isAway?(): boolean;
   onGone(listener: () => void): void;
+  /** Says whether the server answers with a stream of events. The client gets the same, if it accepts it. */
+  followForm?(isStream: boolean): void;
+  /**
+   * Says that the server has closed its stream and will continue it. A client that can continue its own stream gets it
+   * closed too. `onBack` is called when the client has come back.
+   */
+  suspend?(retryMs: number, onBack: () => void): void;
   /** Closes a stream that is open for this channel alone. */
   close(): void;
 }

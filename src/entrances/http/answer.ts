@@ -6,11 +6,11 @@ import type { Channel, DeliveryListener } from '../../protocol/channel.ts';
 import { composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import type { ReservedBytes } from './read-body.ts';
-import type { EventSink, ResumableStream, ResumableStreams } from './resumable-streams.ts';
+import { canSuspend, type EventSink, type ResumableStream, type ResumableStreams } from './resumable-streams.ts';
 
 /**
- * The answer to one POST, or the stream of a GET. It is plain JSON unless a message has to be sent before the final
- * one; then it is a stream of events.
+ * The answer to one POST, or the stream of a GET. It is a stream of events if a message has to be sent before the final
+ * one, or if the server answers with a stream. Otherwise it is plain JSON.
  */
 export interface Answer extends EventSink {
   readonly channel: Channel;
@@ -35,8 +35,9 @@ const ticksPerComment = 3;
 const keepAlive = Buffer.from(': keep-alive\n\n');
 const drainTimeoutMs = 30_000;
 const shortBytes = 16 * 1024;
+const eventStreamType = 'text/event-stream';
 export const eventStreamHeaders = {
-  'content-type': 'text/event-stream',
+  'content-type': eventStreamType,
   'cache-control': 'no-cache, no-transform',
   // A proxy that buffers would deliver progress too late.
   'x-accel-buffering': 'no',
@@ -72,7 +73,7 @@ export interface AnswerParts {
 }
 
 export function createAnswer(request: IncomingMessage, response: ServerResponse, parts: AnswerParts): Answer {
-  return new HttpAnswer(response, !acceptsEvents(request), parts);
+  return new HttpAnswer(response, request.headers.accept, parts);
 }
 
 /** A class, because one is made for every request: closures and getters would be the most expensive part of a call. */
@@ -81,6 +82,8 @@ class HttpAnswer implements Answer, Channel {
   readonly owner: ServerResponse;
   readonly #mute: boolean;
   readonly #parts: AnswerParts;
+  /** True if the answer has to be a stream of events even if it is a single message. */
+  #prefersEvents: boolean;
   #streaming = false;
   #gone = false;
   #quietTicks = 0;
@@ -93,9 +96,11 @@ class HttpAnswer implements Answer, Channel {
   #goneListeners: (() => void)[] | undefined = undefined;
   #unread: ReservedBytes | undefined = undefined;
 
-  constructor(response: ServerResponse, mute: boolean, parts: AnswerParts) {
+  constructor(response: ServerResponse, accept: string | undefined, parts: AnswerParts) {
     this.owner = response;
-    this.#mute = mute;
+    this.#mute = !acceptsEvents(accept);
+    // A server on stdio has no form of its own. The type that the client names first decides.
+    this.#prefersEvents = accept?.startsWith(eventStreamType) === true;
     this.#parts = parts;
     response.on('close', () => this.#closed());
     response.on('error', ignore);
@@ -212,7 +217,18 @@ class HttpAnswer implements Answer, Channel {
     return this.#stream === undefined ? this : this.#stream.sink();
   }
 
-  startStream(headers: Readonly<Record<string, string>> = {}): void {
+  followForm(isStream: boolean): void {
+    this.#prefersEvents = isStream;
+  }
+
+  suspend(retryMs: number, onBack: () => void): void {
+    if (this.isGone()) return;
+    const { caller } = (this.#exchange ?? {}) as Partial<PreparedExchange>;
+    if (caller !== undefined && canSuspend(caller)) this.startStream({}, retryMs);
+    this.#stream?.suspend(retryMs, onBack);
+  }
+
+  startStream(headers: Readonly<Record<string, string>> = {}, retryMs?: number): void {
     if (this.#streaming || this.#gone) return;
     const response = this.owner;
     this.#streaming = true;
@@ -229,7 +245,7 @@ class HttpAnswer implements Answer, Channel {
     if (caller === undefined || session === undefined) return;
     const onLost = () => this.#leave();
     const requestIds = this.#requestIds ?? 'standing';
-    this.#stream = this.#parts.streams.open({ caller, session, requestIds, sink: this, onLost });
+    this.#stream = this.#parts.streams.open({ caller, session, requestIds, sink: this, retryMs, onLost });
   }
 
   emit(message: Buffer): boolean {
@@ -265,6 +281,7 @@ class HttpAnswer implements Answer, Channel {
   finish(bytes: Buffer, status: number, headers?: Readonly<Record<string, string>>): void {
     if (this.#gone) return;
     const response = this.owner;
+    if (this.#prefersEvents && status === 200 && !this.#mute) this.startStream(headers);
     if (this.#stream !== undefined) {
       this.#stream.finish(bytes);
       return;
@@ -335,9 +352,8 @@ function tooMuchUnreadError(): AmbitError {
   });
 }
 
-function acceptsEvents(request: IncomingMessage): boolean {
-  const { accept } = request.headers;
+function acceptsEvents(accept: string | undefined): boolean {
   return (
-    accept === undefined || accept.includes('text/event-stream') || accept.includes('*/*') || accept.includes('text/*')
+    accept === undefined || accept.includes(eventStreamType) || accept.includes('*/*') || accept.includes('text/*')
   );
 }

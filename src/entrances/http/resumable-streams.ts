@@ -63,6 +63,11 @@ export interface ResumableStream {
   finish(message?: Buffer): void;
   /** Ends the stream for good: the client cannot continue it. */
   close(): void;
+  /**
+   * Closes the connection, so that the client comes back after this time. The stream goes on. `onBack` is called when
+   * the client is back. Clients before 2025-11-25 do not expect this: their connection stays open.
+   */
+  suspend(retryMs: number, onBack: () => void): void;
   /** Tells that a connection has closed. */
   detach(sink: EventSink): void;
   /** The connection, while there is one. */
@@ -77,6 +82,8 @@ interface NewStream extends StreamOwner {
   /** A standing stream carries messages that belong to no request. The ids of requests are their JSON texts. */
   readonly requestIds: readonly string[] | 'standing';
   readonly sink: EventSink;
+  /** How long the client waits before it continues the stream. */
+  readonly retryMs?: number | undefined;
   /** Called once, when the client can no longer continue a stream that has not ended. */
   onLost(): void;
 }
@@ -95,10 +102,14 @@ export function isStandingEventId(eventId: string): boolean {
   return eventId.startsWith('s');
 }
 
+/** Tells whether the client knows events without data, and streams that are closed before their end (SEP-1699). */
+export function canSuspend({ version }: Caller): boolean {
+  return version >= '2025-11-25';
+}
+
 const eventIdPattern = /^([as][A-Za-z0-9_-]{22})\.(0|[1-9][0-9]{0,14})$/;
-const firstVersionWithPriming = '2025-11-25';
 /** How long clients wait before they continue a broken stream. */
-const retryMs = 1000;
+const defaultRetryMs = 1000;
 
 interface KeptEvent {
   readonly number: number;
@@ -154,7 +165,7 @@ function findClient({ byClient }: AllStreams, caller: Caller): ClientStreams {
 
 function openStream(
   all: AllStreams,
-  { caller, session, requestIds, sink: firstSink, ...answer }: NewStream,
+  { caller, session, requestIds, sink: firstSink, retryMs = defaultRetryMs, ...answer }: NewStream,
 ): ResumableStream {
   const id = `${requestIds === 'standing' ? 's' : 'a'}${randomBytes(16).toString('base64url')}`;
   const { limits, streams, away } = all;
@@ -169,6 +180,9 @@ function openStream(
   let timer: NodeJS.Timeout | undefined;
   // An ended stream must not keep its request in memory.
   let onLost: (() => void) | undefined = answer.onLost;
+  let onBack: (() => void) | undefined;
+  /** The time that the client was last told to wait. */
+  let toldMs: number | undefined;
 
   function count(change: number): void {
     bytes += change;
@@ -219,6 +233,11 @@ function openStream(
     }
   }
 
+  function composePriming(ms: number): Buffer {
+    toldMs = ms;
+    return keep(Buffer.alloc(0), `retry: ${ms}\n`);
+  }
+
   function keep(text: Buffer, lead: string): Buffer {
     const head = Buffer.from(`${lead}id: ${id}.${++last}\n${text.length === 0 ? '' : 'event: message\n'}data: `);
     const event = Buffer.concat([head, text, eventEnd]);
@@ -252,6 +271,15 @@ function openStream(
       stream.forget();
       connected?.endEvents();
     },
+    suspend(ms, listener) {
+      if (state !== 'open' || !canSuspend(caller)) return;
+      onBack = listener;
+      if (sink === undefined) return;
+      if (toldMs !== ms) sink.writeEvents(composePriming(ms));
+      sink.endEvents();
+      sink = undefined;
+      keepFor(limits.awayMs);
+    },
     detach(closed) {
       if (sink !== closed || state !== 'open') return;
       sink = undefined;
@@ -274,7 +302,12 @@ function openStream(
       // The client has read the events up to this one.
       while ((events[0]?.number ?? Number.POSITIVE_INFINITY) <= after) stream.dropOldest();
       if (events.length > 0) next.writeEvents(Buffer.concat(events.map((event) => event.bytes)));
-      if (state === 'open') return;
+      if (state === 'open') {
+        const listener = onBack;
+        onBack = undefined;
+        listener?.();
+        return;
+      }
       next.endEvents();
       sink = undefined;
       keepFor(limits.sentMs);
@@ -299,7 +332,7 @@ function openStream(
   };
   streams.set(id, stream);
   // Earlier clients would read the empty data as a message.
-  if (caller.version >= firstVersionWithPriming) firstSink.writeEvents(keep(Buffer.alloc(0), `retry: ${retryMs}\n`));
+  if (canSuspend(caller)) firstSink.writeEvents(composePriming(retryMs));
   return stream;
 }
 
@@ -311,9 +344,10 @@ function limitsOf({ id, trustLevel, servers, permissions, tokenPermissions }: Se
 }
 
 function composeLoss(requestId: string): Buffer {
-  const loss = new AmbitError('OVERLOADED', {
-    what: 'The connection was lost, and Ambit could not keep all messages that followed. The call itself was made.',
-    hint: 'Check what the call has done before you repeat it.',
+  // The code must not be a retryable one: the call would run twice.
+  const loss = new AmbitError('UPSTREAM_TOO_LARGE', {
+    what: 'The connection was lost, and the messages that followed were more than Ambit keeps. The call may have taken effect.',
+    hint: 'Check whether it did before you repeat it.',
   });
   return Buffer.concat([Buffer.from('event: message\ndata: '), composeRequestRefusal(requestId, loss), eventEnd]);
 }

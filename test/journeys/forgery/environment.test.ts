@@ -43,7 +43,16 @@ async function environmentOf(server: string): Promise<Record<string, string>> {
   return JSON.parse(text) as Record<string, string>;
 }
 
-const told = ['AGENT_ID', 'JWKS', 'SESSION_ID', 'TRUST_LEVEL', 'USER_ID', 'WORKSPACE_ID', 'WORKSPACE_PATH'];
+const told = [
+  'AGENT_ID',
+  'CONTEXT_KEY_FILE',
+  'JWKS',
+  'SESSION_ID',
+  'TRUST_LEVEL',
+  'USER_ID',
+  'WORKSPACE_ID',
+  'WORKSPACE_PATH',
+];
 const names = [...told.map((name) => `AMBIT_${name}`), 'HOME', 'LANG', 'PATH', 'TMPDIR'];
 
 test('P1: its context, PATH, HOME, LANG and a TMPDIR of its own, and nothing else', async () => {

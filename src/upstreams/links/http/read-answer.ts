@@ -27,11 +27,18 @@ interface AnswerReader {
 
 /** Reads each JSON-RPC message of an answer, from JSON or from events; resolves at the end of the answer. */
 export function readAnswer(response: IncomingMessage, reader: AnswerReader): Promise<void> {
-  const type = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
-  if (type === 'text/event-stream') return readEvents(response, reader);
-  if (type === 'application/json') return readJson(response, reader);
+  if (isEventStream(response)) return readEvents(response, reader);
+  if (readContentType(response) === 'application/json') return readJson(response, reader);
   discardResponse(response);
   throw notMcpError(reader.server, response);
+}
+
+export function isEventStream(response: IncomingMessage): boolean {
+  return readContentType(response) === 'text/event-stream';
+}
+
+function readContentType({ headers }: IncomingMessage): string | undefined {
+  return (headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase();
 }
 
 function readJson(response: IncomingMessage, reader: AnswerReader): Promise<void> {

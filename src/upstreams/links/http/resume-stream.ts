@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Channel } from '../../../protocol/channel.ts';
 import { discardResponse, type PendingResponse } from './send-request.ts';
 
 /** The place in a stream from which it can be resumed (SEP-1699). */
@@ -52,9 +53,13 @@ export async function resumeStream(
   open: OpenStream,
   isWanted: () => boolean,
   setAbort: SetAbort,
+  channel: Channel,
 ): Promise<IncomingMessage | undefined> {
   for (let failures = 0; failures < maxFailures; failures++) {
-    await waitToReconnect(position, failures, setAbort);
+    const wait = waitToReconnect(position, failures, setAbort);
+    // The client polls as the upstream wants it to, so its return ends the wait.
+    if (failures === 0) channel.suspend?.(position.retryMs, wait.end);
+    await wait.over;
     if (!isWanted()) return undefined;
     const sending = open(position.eventId);
     setAbort(sending.abort);
@@ -117,7 +122,7 @@ function readForever(open: OpenStream, read: Parameters<typeof createEventStream
       const mayGoOn = await readOnce().catch(() => undefined);
       if (isOver || mayGoOn === false) return;
       failures = mayGoOn === undefined || Date.now() - began < minRetryMs ? failures + 1 : 0;
-      await waitToReconnect(position, Math.max(failures - 1, 0), setAbort);
+      await waitToReconnect(position, Math.max(failures - 1, 0), setAbort).over;
     }
   }
 
@@ -129,14 +134,21 @@ function readForever(open: OpenStream, read: Parameters<typeof createEventStream
 }
 
 /** Waits as long as the upstream wants, and twice as long after each failure. */
-function waitToReconnect({ retryMs }: StreamPosition, failures: number, setAbort: SetAbort): Promise<void> {
-  return new Promise((resolve) => {
+function waitToReconnect(
+  { retryMs }: StreamPosition,
+  failures: number,
+  setAbort: SetAbort,
+): { readonly over: Promise<void>; end(): void } {
+  let end = () => {};
+  const over = new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, Math.min(retryMs * 2 ** failures, maxRetryMs)).unref();
-    setAbort(() => {
+    end = () => {
       clearTimeout(timer);
       resolve();
-    });
+    };
   });
+  setAbort(end);
+  return { over, end };
 }
 
 function isTemporary({ statusCode = 0 }: IncomingMessage): boolean {

@@ -17,7 +17,7 @@ import {
 } from '../relay/towards-upstream.ts';
 import { markHarmless } from '../upstream-errors.ts';
 import { notMcpError } from './http-errors.ts';
-import { brokenOffError, readAnswer } from './read-answer.ts';
+import { brokenOffError, isEventStream, readAnswer } from './read-answer.ts';
 import { createStreamPosition, resumeStream, type StreamPosition } from './resume-stream.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 import { postToServer, type SseConnection, type StreamReceiver } from './sse-connection.ts';
@@ -195,6 +195,7 @@ async function readReply(
     discardResponse(response);
     throw notMcpError(server.name, response);
   }
+  call.channel.followForm?.(isEventStream(response));
   const position = createStreamPosition();
   const isWanted = () => pending.get(upstreamId) !== undefined;
   const setAbort = (abort: () => void) => void parts.sendings.set(upstreamId, { abort });
@@ -202,7 +203,8 @@ async function readReply(
   for (let stream: IncomingMessage | undefined = response; stream !== undefined; ) {
     await readMessages(parts, call, stream, waiting, position);
     if (!isWanted()) return;
-    stream = canResume(dialect, position) ? await resumeStream(position, open, isWanted, setAbort) : undefined;
+    if (!canResume(dialect, position)) break;
+    stream = await resumeStream(position, open, isWanted, setAbort, call.channel);
   }
   if (isWanted()) throw brokenOffError(server.name);
 }
