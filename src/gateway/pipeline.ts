@@ -114,7 +114,7 @@ export function requestPipeline(parts: PipelineParts): StageList<Exchange, Final
       // Before `requireApprovedTools`, which may start the server: a call that is denied does not start it.
       .use(enforceToolRules(parts.tools, parts.listeners))
       // Before `requireApprovedTools`, which answers some lists of tools itself: this stage reads the lists.
-      .use(checkParamHeaders())
+      .use(checkParamHeaders(parts.catalog, resolution, serverCallers))
       // After the rules, because it may have to start the server and ask for its tools.
       .use(requireApprovedTools(parts.approvals, parts.catalog, resolution, serverCallers, parts.createListReply))
       // After everything that can refuse a call, so that a cached result is returned only for a permitted call.

@@ -111,9 +111,53 @@ const eventIdPattern = /^([as][A-Za-z0-9_-]{22})\.(0|[1-9][0-9]{0,14})$/;
 /** How long clients wait before they continue a broken stream. */
 const defaultRetryMs = 1000;
 
-interface KeptEvent {
-  readonly number: number;
-  readonly bytes: Buffer;
+/** The last events of a stream, numbered from 0. */
+interface EventBuffer {
+  readonly events: readonly Buffer[];
+  readonly bytes: number;
+  /** The number of the newest event, or -1. */
+  readonly last: number;
+  /** The number of the first event that is kept or will be. */
+  first: number;
+  /** Adds an event and returns its bytes. */
+  add(text: Buffer, lead: string): Buffer;
+  dropOldest(): boolean;
+  clear(): void;
+}
+
+function createEventBuffer(id: string, onChange: (bytes: number) => void): EventBuffer {
+  const events: Buffer[] = [];
+  function count(change: number): void {
+    buffer.bytes += change;
+    onChange(change);
+  }
+  const buffer = {
+    events,
+    bytes: 0,
+    last: -1,
+    first: 0,
+    add(text: Buffer, lead: string) {
+      const name = text.length === 0 ? '' : 'event: message\n';
+      const head = Buffer.from(`${lead}id: ${id}.${++buffer.last}\n${name}data: `);
+      const event = Buffer.concat([head, text, eventEnd]);
+      events.push(event);
+      count(event.length);
+      return event;
+    },
+    dropOldest() {
+      const oldest = events.shift();
+      if (oldest === undefined) return false;
+      buffer.first++;
+      count(-oldest.length);
+      return true;
+    },
+    clear() {
+      count(-buffer.bytes);
+      events.length = 0;
+      buffer.first = buffer.last + 1;
+    },
+  };
+  return buffer;
 }
 
 interface ClientStreams {
@@ -123,7 +167,6 @@ interface ClientStreams {
 }
 
 interface KeptStream extends ResumableStream {
-  dropOldest(): boolean;
   forget(): void;
   canContinue(after: number): boolean;
 }
@@ -170,25 +213,18 @@ function openStream(
   const id = `${requestIds === 'standing' ? 's' : 'a'}${randomBytes(16).toString('base64url')}`;
   const { limits, streams, away } = all;
   const client = findClient(all, caller);
-  const events: KeptEvent[] = [];
+  const kept = createEventBuffer(id, (change) => {
+    client.bytes += change;
+    all.bytes += change;
+  });
   let sink: EventSink | undefined = firstSink;
-  let bytes = 0;
-  let last = -1;
-  /** The number of the first event that is kept or will be. */
-  let first = 0;
   let state: 'open' | 'finished' | 'lost' | 'forgotten' = 'open';
   let timer: NodeJS.Timeout | undefined;
   // An ended stream must not keep its request in memory.
   let onLost: (() => void) | undefined = answer.onLost;
   let onBack: (() => void) | undefined;
-  /** The time that the client was last told to wait. */
-  let toldMs: number | undefined;
-
-  function count(change: number): void {
-    bytes += change;
-    client.bytes += change;
-    all.bytes += change;
-  }
+  /** The time in the priming event of this connection. */
+  let primedMs: number | undefined;
 
   function keepFor(ms: number): void {
     clearTimeout(timer);
@@ -205,44 +241,38 @@ function openStream(
     away.delete(stream);
   }
 
-  function loseEvents(): void {
-    count(-bytes);
-    events.length = 0;
-    first = last + 1;
-  }
-
   /** Frees the events of a client that is away and has missed too many of them. It is told so when it comes back. */
   function markLost(): void {
-    loseEvents();
-    first = Number.POSITIVE_INFINITY;
-    if (state === 'open') {
-      state = 'lost';
-      onLost?.();
-      onLost = undefined;
-    }
+    kept.clear();
+    kept.first = Number.POSITIVE_INFINITY;
+    if (state !== 'open') return;
+    state = 'lost';
+    onLost?.();
+    onLost = undefined;
   }
 
   /** Makes room by the longest absent streams of the client, then of all clients, then of this stream itself. */
   function makeRoom(): void {
-    const isStreamFull = () => events.length > limits.eventsPerStream || bytes > limits.bytesPerStream;
+    const isStreamFull = () => kept.events.length > limits.eventsPerStream || kept.bytes > limits.bytesPerStream;
     for (const other of client.away) if (other !== stream && client.bytes > limits.bytesPerClient) other.forget();
     for (const other of away) if (other !== stream && all.bytes > limits.bytes) other.forget();
     while (isStreamFull() || client.bytes > limits.bytesPerClient || all.bytes > limits.bytes) {
-      if (sink === undefined) markLost();
-      else if (!stream.dropOldest()) return;
+      if (sink === undefined) {
+        markLost();
+        return;
+      }
+      if (!kept.dropOldest()) return;
     }
   }
 
-  function composePriming(ms: number): Buffer {
-    toldMs = ms;
-    return keep(Buffer.alloc(0), `retry: ${ms}\n`);
+  /** Sends an event without data: the client learns an id to continue from, and how long to wait. */
+  function sendPriming(to: EventSink, ms: number): void {
+    primedMs = ms;
+    to.writeEvents(keep(Buffer.alloc(0), `retry: ${ms}\n`));
   }
 
   function keep(text: Buffer, lead: string): Buffer {
-    const head = Buffer.from(`${lead}id: ${id}.${++last}\n${text.length === 0 ? '' : 'event: message\n'}data: `);
-    const event = Buffer.concat([head, text, eventEnd]);
-    events.push({ number: last, bytes: event });
-    count(event.length);
+    const event = kept.add(text, lead);
     makeRoom();
     return event;
   }
@@ -250,7 +280,7 @@ function openStream(
   const stream: KeptStream = {
     sink: () => sink,
     belongsTo: (owner) => owner.caller === caller && isDeepStrictEqual(limitsOf(owner.session), limitsOf(session)),
-    canContinue: (after) => after <= last && (requestIds !== 'standing' || after + 1 >= first),
+    canContinue: (after) => after <= kept.last && (requestIds !== 'standing' || after + 1 >= kept.first),
     send(message) {
       if (state !== 'open') return true;
       const event = keep(toSingleLine(message), '');
@@ -275,7 +305,7 @@ function openStream(
       if (state !== 'open' || !canSuspend(caller)) return;
       onBack = listener;
       if (sink === undefined) return;
-      if (toldMs !== ms) sink.writeEvents(composePriming(ms));
+      if (primedMs !== ms) sendPriming(sink, ms);
       sink.endEvents();
       sink = undefined;
       keepFor(limits.awayMs);
@@ -284,55 +314,46 @@ function openStream(
       if (sink !== closed || state !== 'open') return;
       sink = undefined;
       // A client that got no id cannot come back for the rest.
-      if (last === -1) stream.forget();
+      if (kept.last === -1) stream.forget();
       else keepFor(limits.awayMs);
     },
     continueOn(next, after) {
-      const before = sink;
+      sink?.destroy();
       sink = next;
+      primedMs = undefined;
       noteConnected();
-      before?.destroy();
-      if (after + 1 < first) {
-        for (const requestId of requestIds === 'standing' ? [] : requestIds) next.writeEvents(composeLoss(requestId));
-        next.endEvents();
-        sink = undefined;
+      if (after + 1 < kept.first) {
+        sendLoss(next, requestIds);
         stream.forget();
         return;
       }
       // The client has read the events up to this one.
-      while ((events[0]?.number ?? Number.POSITIVE_INFINITY) <= after) stream.dropOldest();
-      if (events.length > 0) next.writeEvents(Buffer.concat(events.map((event) => event.bytes)));
+      while (kept.first <= after && kept.dropOldest());
+      if (kept.events.length > 0) next.writeEvents(Buffer.concat(kept.events));
       if (state === 'open') {
-        const listener = onBack;
+        onBack?.();
         onBack = undefined;
-        listener?.();
         return;
       }
       next.endEvents();
       sink = undefined;
       keepFor(limits.sentMs);
     },
-    dropOldest() {
-      const oldest = events.shift();
-      if (oldest === undefined) return false;
-      first = oldest.number + 1;
-      count(-oldest.bytes.length);
-      return true;
-    },
     forget() {
       if (state === 'forgotten') return;
       noteConnected();
       streams.delete(id);
-      loseEvents();
+      kept.clear();
       state = 'forgotten';
       sink = undefined;
+      onBack = undefined;
       onLost?.();
       onLost = undefined;
     },
   };
   streams.set(id, stream);
   // Earlier clients would read the empty data as a message.
-  if (canSuspend(caller)) firstSink.writeEvents(composePriming(retryMs));
+  if (canSuspend(caller)) sendPriming(firstSink, retryMs);
   return stream;
 }
 
@@ -341,6 +362,11 @@ const eventEnd = Buffer.from('\n\n');
 /** Returns everything that a restriction of the session, or a token with fewer scopes, can take away. */
 function limitsOf({ id, trustLevel, servers, permissions, tokenPermissions }: Session): unknown {
   return [id, trustLevel, servers, permissions, tokenPermissions];
+}
+
+function sendLoss(to: EventSink, requestIds: NewStream['requestIds']): void {
+  for (const requestId of requestIds === 'standing' ? [] : requestIds) to.writeEvents(composeLoss(requestId));
+  to.endEvents();
 }
 
 function composeLoss(requestId: string): Buffer {

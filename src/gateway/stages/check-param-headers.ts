@@ -2,8 +2,15 @@ import type { FinalReply } from '../../protocol/channel.ts';
 import { findMember, readElements, readRawValue } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
+import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
+import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
-import type { PreparedExchange } from '../exchange.ts';
+import type { Catalog } from '../../upstreams/catalog/catalog.ts';
+import { splitPublicName } from '../../upstreams/catalog/list-entries.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
+import { allServers, type PreparedExchange } from '../exchange.ts';
+import type { ServerCallers } from '../routing/server-callers.ts';
 import type { AroundStage, Next } from '../stage.ts';
 
 /** An argument of a tool that the client must repeat in a header. */
@@ -21,15 +28,25 @@ const maxDepth = 8;
 
 /**
  * Checks the `Mcp-Param-*` headers of modern tool calls against the arguments (SEP-2243). Servers on stdio and servers of
- * the handshake era do not see these headers. The annotations come from the list of tools that the client got.
+ * the handshake era do not see these headers. The annotations come from the list that the client got. If it got none, they
+ * come from the catalog, but only where they can matter: the call has such a header, or the server is known to have
+ * annotated tools. Calls to all other servers do not wait for a list.
  */
-export function checkParamHeaders(): AroundStage<PreparedExchange, unknown, FinalReply> {
+export function checkParamHeaders(
+  catalog: Catalog,
+  resolution: ServerResolution,
+  serverCallers: ServerCallers,
+): AroundStage<PreparedExchange, unknown, FinalReply> {
   /** The annotated tools by session and address. The longest unused are forgotten. */
   const lists = new Map<string, ToolHeaders>();
+  /** The servers that have listed an annotated tool. */
+  const annotated = new Set<string>();
+  catalog.onChange(({ server }) => {
+    annotated.delete(server);
+    for (const key of lists.keys()) if (key.endsWith(` ${server}`) || key.endsWith(` ${allServers}`)) lists.delete(key);
+  });
 
-  function learnHeaders(key: string, reply: FinalReply): void {
-    if (reply.kind !== 'message' || !reply.bytes.includes(annotation)) return;
-    const found = new Map([...(lists.get(key) ?? []), ...readToolHeaders(reply.bytes)]);
+  function remember(key: string, found: ToolHeaders): void {
     lists.delete(key);
     lists.set(key, found);
     for (const oldest of lists.keys()) {
@@ -43,8 +60,56 @@ export function checkParamHeaders(): AroundStage<PreparedExchange, unknown, Fina
     next: Next<Here, FinalReply>,
   ): Promise<FinalReply> {
     const reply = await next(exchange);
-    learnHeaders(`${exchange.session.id} ${exchange.server}`, reply);
+    learnHeaders(exchange, reply);
     return reply;
+  }
+
+  function learnHeaders({ session, server }: PreparedExchange, reply: FinalReply): void {
+    if (reply.kind !== 'message' || !reply.bytes.includes(annotation)) return;
+    const key = `${session.id} ${server}`;
+    const found = readToolHeaders(reply.bytes);
+    for (const name of found.keys()) {
+      const owner = server === allServers ? splitPublicName(name)?.server : server;
+      if (owner !== undefined) annotated.add(owner);
+    }
+    remember(key, new Map([...(lists.get(key) ?? []), ...found]));
+  }
+
+  async function fetchHeaders(exchange: PreparedExchange, upstream: ServerDefinition): Promise<ToolHeaders> {
+    const { session, message } = exchange;
+    const key = `${session.id} ${upstream.name}`;
+    const known = lists.get(key);
+    if (known !== undefined) return known;
+    const { offer } = await catalog.list(upstream, {
+      capabilities: capabilitiesKey(message),
+      owner: resolution.listOwnerFor(session, upstream),
+      scopeKey: sessionScopeKey(session),
+      ask: serverCallers.ask(exchange, upstream),
+    });
+    if (offer === undefined) return new Map();
+    const found = readHeaders(offer.tools.filter((text) => text.includes('x-mcp-header')));
+    if (found.size > 0) annotated.add(upstream.name);
+    remember(key, found);
+    return found;
+  }
+
+  async function findExpected(exchange: PreparedExchange): Promise<readonly MirroredArgument[] | undefined> {
+    const { message, outgoing, session, server, upstream, headers } = exchange;
+    const listed = lists.size === 0 ? undefined : lists.get(`${session.id} ${server}`);
+    const expected = listed?.get(readToolName(message) ?? '');
+    if (expected !== undefined || listed !== undefined) return expected;
+    if (upstream === undefined || upstream.kind === 'in-process') return undefined;
+    if (!annotated.has(upstream.name) && Object.keys(headers()).length === 0) return undefined;
+    return (await fetchHeaders(exchange, upstream)).get(readToolName(outgoing) ?? '');
+  }
+
+  async function callChecked<Here extends PreparedExchange>(
+    exchange: Here,
+    next: Next<Here, FinalReply>,
+  ): Promise<FinalReply> {
+    const expected = await findExpected(exchange);
+    if (expected !== undefined) assertHeaders(exchange, expected);
+    return next(exchange);
   }
 
   return {
@@ -52,14 +117,12 @@ export function checkParamHeaders(): AroundStage<PreparedExchange, unknown, Fina
     refuses: [-32020],
     isNeeded: ({ era, upstream }) => era === 'modern' && upstream?.kind !== 'in-process',
     around(exchange, next) {
-      const { message, session, server, entrance } = exchange;
+      const { message, entrance, headers } = exchange;
       if (entrance !== 'http' || message.kind !== 'request') return next(exchange);
       if (message.method === 'tools/list') return learnFromList(exchange, next);
-      if (message.method === 'tools/call' && lists.size > 0) {
-        const expected = lists.get(`${session.id} ${server}`)?.get(readToolName(message) ?? '');
-        if (expected !== undefined) assertHeaders(exchange, expected);
-      }
-      return next(exchange);
+      if (message.method !== 'tools/call') return next(exchange);
+      const mayHaveHeaders = lists.size > 0 || annotated.size > 0 || Object.keys(headers()).length > 0;
+      return mayHaveHeaders ? callChecked(exchange, next) : next(exchange);
     },
   };
 }
@@ -90,10 +153,14 @@ function decodeParam(value: string): string | undefined {
 }
 
 function readToolHeaders(bytes: Buffer): ToolHeaders {
-  const found = new Map<string, readonly MirroredArgument[]>();
   const list = findMember(readMessage(bytes).result?.shape, 'tools');
-  for (const span of list === undefined ? [] : readElements(bytes, list)) {
-    const tool: unknown = JSON.parse(readRawValue(bytes, span));
+  return readHeaders(list === undefined ? [] : readElements(bytes, list).map((span) => readRawValue(bytes, span)));
+}
+
+function readHeaders(tools: readonly string[]): ToolHeaders {
+  const found = new Map<string, readonly MirroredArgument[]>();
+  for (const text of tools) {
+    const tool: unknown = JSON.parse(text);
     if (!isRecord(tool) || typeof tool['name'] !== 'string') continue;
     const mirrored = listMirrored(tool['inputSchema'], []);
     if (mirrored.length > 0) found.set(tool['name'], mirrored);

@@ -1,7 +1,11 @@
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Answer, createAnswer, createKeepAlive } from '../../../src/entrances/http/answer.ts';
 import {
   createResumableStreams,
   type EventSink,
@@ -12,6 +16,7 @@ import type { Caller } from '../../../src/upstreams/links/caller.ts';
 import { type Exchange, sendRaw } from '../../journeys/http-exchange.ts';
 import { bearerHeader, connectHandshake, jsonHeaders, readAnswer, sendModern } from '../../journeys/raw-mcp-client.ts';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from '../../journeys/start-embedded-ambit.ts';
+import { startPollingServer } from '../../upstreams/links/http/typescript-sdk-polling.ts';
 
 /** Sends progress at once, and the answer when it is told to. */
 const slowServer = `
@@ -29,6 +34,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
   } else if (method === 'tools/call') {
     for (const each of held.splice(0)) write({ id: each, result: { content: [{ type: 'text', text: 'done' }] } });
     write({ id, result: { content: [] } });
+    if (params.name === 'announce') write({ method: 'notifications/message', params: { level: 'info', data: 'news' } });
   } else if (method === 'tools/list') {
     const properties = { region: { type: 'string', 'x-mcp-header': 'Region' }, note: { type: 'string' } };
     write({ id, result: { tools: [{ name: 'placed', inputSchema: { type: 'object', properties } }] } });
@@ -37,6 +43,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 
 let folder: string;
 let ambit: EmbeddedAmbit;
+let polling: Awaited<ReturnType<typeof startPollingServer>>;
 let url: string;
 let token: string;
 
@@ -44,13 +51,15 @@ beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'ambit-resume-'));
   await writeFile(join(folder, 'slow.mjs'), slowServer);
   const slow = { command: process.execPath, args: [join(folder, 'slow.mjs')], era: 'handshake' };
-  ambit = await startEmbeddedAmbit({ servers: { slow } });
+  polling = await startPollingServer();
+  ambit = await startEmbeddedAmbit({ servers: { slow, polling: { url: polling.url, era: 'handshake' } } });
   url = ambit.mcp('slow');
   ({ token } = await ambit.open());
 });
 
 afterAll(async () => {
   await ambit?.stop();
+  polling?.close();
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -67,9 +76,9 @@ async function readUntil(response: Response, word: string): Promise<string> {
   return text;
 }
 
-function resume(transportId: string, lastEventId: string, secret = token): Promise<Exchange> {
+function resume(transportId: string, lastEventId: string, secret = token, at = url): Promise<Exchange> {
   const headers = { ...bearerHeader(secret), accept: 'text/event-stream', 'mcp-session-id': transportId };
-  return sendRaw(url, { method: 'GET', headers: { ...headers, 'last-event-id': lastEventId } });
+  return sendRaw(at, { method: 'GET', headers: { ...headers, 'last-event-id': lastEventId } });
 }
 
 test.each(['2025-11-25', '2025-06-18'] as const)('a client of %s gets the rest of a broken call', async (version) => {
@@ -98,6 +107,35 @@ test.each(['2025-11-25', '2025-06-18'] as const)('a client of %s gets the rest o
   expect((await resume(client.transportId, lastId)).status).toBe(404);
 });
 
+test('the standing stream continues with what was sent while the client was away', async () => {
+  const client = await connectHandshake(url, token);
+  const headers = { ...bearerHeader(token), accept: 'text/event-stream', 'mcp-session-id': client.transportId };
+  const lastId = /^id: (\S+)$/m.exec(await readUntil(await fetch(url, { headers }), '\n\n'))![1]!;
+  await (await client.call('announce', '{}')).rest();
+  const response = await fetch(url, { headers: { ...headers, 'last-event-id': lastId } });
+  expect(await readUntil(response, '"news"')).toContain('notifications/message');
+  // The same id cannot open the stream at another address.
+  expect((await resume(client.transportId, lastId, token, `${ambit.url}/mcp`)).status).toBe(404);
+});
+
+test('typescript-sdk: a stream that the server closes is closed for the client too, with its retry', async () => {
+  const at = ambit.mcp('polling');
+  const client = await connectHandshake(at, token);
+  const body = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"slow","arguments":{}}}';
+  const headers = { ...jsonHeaders, ...bearerHeader(token), 'mcp-session-id': client.transportId };
+  let text = await (await fetch(at, { method: 'POST', headers, body })).text();
+  for (let polls = 0; !text.includes('slow done') && polls < 10; polls++) {
+    expect(text).toMatch(/^retry: 100\nid: \S+\ndata: \n\n$/);
+    const lastId = /^id: (\S+)$/m.exec(text)![1]!;
+    const further = { ...headers, accept: 'text/event-stream', 'last-event-id': lastId };
+    text = await (await fetch(at, { headers: further })).text();
+  }
+  expect(text).toContain('slow done');
+  // A client of an older revision waits on its first connection.
+  const older = await connectHandshake(at, token, '2025-06-18');
+  expect((await (await older.call('slow', '{}')).rest()).at(-1)).toContain('slow done');
+});
+
 test('go-sdk: a modern notification without an envelope is accepted', async () => {
   const body =
     '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3,"reason":"context canceled"}}';
@@ -109,12 +147,15 @@ test('go-sdk: a modern notification without an envelope is accepted', async () =
 });
 
 test('Mcp-Param headers are checked for a server that cannot see them', async () => {
-  await readAnswer(sendModern(url, token, { method: 'tools/list' }));
-  const call = async (headers: Record<string, string>) => {
+  const call = async (headers: Record<string, string>, secret = token) => {
     const params = '"name":"placed","arguments":{"region":"Hello","note":"x"}';
-    const sent = await sendModern(url, token, { name: 'placed', params, headers });
+    const sent = await sendModern(url, secret, { name: 'placed', params, headers });
     return [sent.status, (await readAnswer(sent)).error?.code];
   };
+  // No client has listed the tools yet: a header makes Ambit ask the server.
+  expect(await call({ 'mcp-param-region': 'Other' })).toEqual([400, -32020]);
+  expect(await call({}, (await ambit.open()).token)).toEqual([400, -32020]);
+  await readAnswer(sendModern(url, token, { method: 'tools/list' }));
   expect(await call({})).toEqual([400, -32020]);
   expect(await call({ 'mcp-param-region': 'Other' })).toEqual([400, -32020]);
   expect(await call({ 'mcp-param-region': '=?base64?SGVsbG8?=' })).toEqual([400, -32020]);
@@ -141,8 +182,39 @@ function createSink() {
   return { sink, text: () => written.join(''), isEnded: () => ended };
 }
 
+function createDeferred<T>() {
+  let resolve: (value: T) => void = () => {};
+  const promise = new Promise<T>((settle) => {
+    resolve = settle;
+  });
+  return { promise, resolve };
+}
+
 const createCaller = () => ({ version: '2025-11-25' }) as Caller;
 const session = { id: 's', trustLevel: 'direct', permissions: [] } as unknown as Session;
+
+test('a quiet answer becomes a stream with a comment, and a block for a client that is away is not delivered', async () => {
+  const keepAlive = createKeepAlive(3_600_000);
+  const streams = createResumableStreams();
+  const { promise: arrived, resolve: arrive } = createDeferred<Answer>();
+  const server = createServer((request, response) => {
+    const answer = createAnswer(request, response, { keepAlive, streams, refused() {} });
+    const exchange = { era: 'handshake', message: { kind: 'request', id: '1' }, caller: createCaller(), session };
+    answer.waitFor({ ...exchange, outgoing: { method: 'tools/call' } } as never);
+    arrive(answer);
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const sent = fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  const answer = await arrived;
+  for (let ticks = 0; ticks < 3; ticks++) keepAlive.tick();
+  expect(await readUntil(await sent, 'keep-alive')).toMatch(/^retry: 1000\nid: \S+\ndata: \n\n: keep-alive\n\n$/);
+  await expect.poll(() => answer.channel.isAway?.()).toBe(true);
+  const told: string[] = [];
+  answer.reportDelivery([{ delivered: () => told.push('delivered'), lost: () => told.push('lost') }]);
+  expect(told).toEqual(['lost']);
+  keepAlive.close();
+  server.close();
+});
 
 test('streams of clients that never come back stay within the limits', () => {
   const streams = createResumableStreams(limits);

@@ -53,12 +53,12 @@ export async function resumeStream(
   open: OpenStream,
   isWanted: () => boolean,
   setAbort: SetAbort,
-  channel: Channel,
+  channel: Channel | undefined,
 ): Promise<IncomingMessage | undefined> {
   for (let failures = 0; failures < maxFailures; failures++) {
     const wait = waitToReconnect(position, failures, setAbort);
     // The client polls as the upstream wants it to, so its return ends the wait.
-    if (failures === 0) channel.suspend?.(position.retryMs, wait.end);
+    if (failures === 0) channel?.suspend?.(position.retryMs, wait.end);
     await wait.over;
     if (!isWanted()) return undefined;
     const sending = open(position.eventId);

@@ -204,7 +204,8 @@ async function readReply(
     await readMessages(parts, call, stream, waiting, position);
     if (!isWanted()) return;
     if (!canResume(dialect, position)) break;
-    stream = await resumeStream(position, open, isWanted, setAbort, call.channel);
+    // Ambit hides a connection that broke. One that the upstream closed on purpose is closed for the client too.
+    stream = await resumeStream(position, open, isWanted, setAbort, stream.complete ? call.channel : undefined);
   }
   if (isWanted()) throw brokenOffError(server.name);
 }

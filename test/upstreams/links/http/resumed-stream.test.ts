@@ -29,7 +29,7 @@ const progressOf = (messages: readonly string[]) =>
   messages.flatMap((each) => JSON.parse(each).params?.progress ?? []) as number[];
 
 test('a call whose stream the server closes early is resumed until its answer, with each message once', async () => {
-  const client = await connectHandshake(ambit.mcp('x'), token);
+  const client = await connectHandshake(ambit.mcp('x'), token, '2025-06-18');
   const told = await (await client.call('slow', '{}', { meta: '"progressToken":"p"' })).rest();
   expect(progressOf(told)).toEqual([1, 2]);
   expect(told.at(-1)).toContain('slow done');
@@ -53,7 +53,7 @@ test('a connection that breaks inside an event is resumed after the last whole e
 });
 
 test('where the server cannot resume, the caller learns that the call may have taken effect', async () => {
-  const client = await connectHandshake(ambit.mcp('x'), token);
+  const client = await connectHandshake(ambit.mcp('x'), token, '2025-06-18');
   const said = await readToolText(client.call('forgets', '{}'));
   expect(said).toMatch(/^UPSTREAM_FAILED: .* before its answer was complete\. The call may have taken effect\. Check/);
   expect(said).not.toContain('Try again');
@@ -61,7 +61,7 @@ test('where the server cannot resume, the caller learns that the call may have t
 });
 
 test('a resumed call that times out is cancelled', async () => {
-  const client = await connectHandshake(ambit.mcp('y'), token);
+  const client = await connectHandshake(ambit.mcp('y'), token, '2025-06-18');
   const said = await readToolText(client.call('silent', '{}'));
   expect(said).toMatch(/^UPSTREAM_TIMEOUT: .* The call may have taken effect\. Check .*servers\.y\.timeoutSeconds/);
   await vi.waitUntil(() => upstream.received.includes('notifications/cancelled'), patience);

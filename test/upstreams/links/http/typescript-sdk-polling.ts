@@ -27,7 +27,8 @@ export async function startPollingServer(): Promise<PollingServer> {
     if (method !== 'tools/call') {
       response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 's' });
       const capabilities = { tools: {} };
-      const opened = { protocolVersion: '2025-11-25', capabilities, serverInfo: { name: 'polling', version: '1' } };
+      const { protocolVersion } = params ?? {};
+      const opened = { protocolVersion, capabilities, serverInfo: { name: 'polling', version: '1' } };
       const tools = ['slow', 'breaks', 'forgets', 'silent'].map((name) => ({ name, inputSchema: { type: 'object' } }));
       const known: Record<string, unknown> = { initialize: opened, 'tools/list': { tools } };
       const error = { code: -32601, message: 'unknown' };
