@@ -87,7 +87,9 @@ export function createBridgedTasks(binding: Binding, link: BaseLink, openChannel
     const plain = applyMessageEdits(message, hint);
     if (!offersTasks(handshake.result)) return plain;
     const name = readStringValue(plain.bytes, findMember(plain.params?.shape, 'name')) ?? '';
-    if (!(await findTaskTools()).has(name)) return plain;
+    // Without the list the server itself refuses a call that must be a task.
+    const tools = await findTaskTools().catch(() => undefined);
+    if (tools?.has(name) !== true) return plain;
     if (!declaresTasks(message)) throw missingTasksError();
     const at = (plain.params?.shape?.start ?? 0) + 1;
     return applyMessageEdits(plain, [{ start: at, end: at, text: '"task":{},' }]);
