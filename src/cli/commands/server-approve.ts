@@ -1,11 +1,11 @@
 import { isAmbitError } from '../../errors.ts';
 import { fetchPackage, inspectServer } from '../../gateway/inspect/inspect-server.ts';
+import { toPlainLine } from '../../lib/text/escape-controls.ts';
 import { formatCount } from '../../lib/text/format-count.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { nameTransport, type ServerDefinition } from '../../upstreams/definition.ts';
 import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
-import { createToolPins } from '../../upstreams/pins/pinned-tools.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
@@ -31,21 +31,31 @@ export const serverCheck: Command = {
     const onInstall = watchInstalls(invocation);
     const inspecting = inspectServer({ config, dataDir, server, approvals, onInstall });
     const inspected = showProgress(`Starting ${name}`, inspecting);
-    const { era, transport, tools, unsound, seconds } = await inspected.catch((error: unknown) => {
+    const {
+      era,
+      transport,
+      tools: listed,
+      pins,
+      missing,
+      unsound,
+      seconds,
+    } = await inspected.catch((error: unknown) => {
       printFailure(invocation, server, error);
       throw error;
     });
+    const tools = server.source === 'operator' ? listed.length : Object.keys(pins).length;
     const changes = approvals
-      .toolsChanged(server, createToolPins(tools))
+      .toolsChanged(server, pins)
+      .filter(({ kind }) => missing === undefined || kind !== 'removed')
       .flatMap((tool) => tool.changes.map(({ line }) => line));
     const approval = server.source === 'operator' ? 'not needed' : 'approved';
-    const found = { name, transport, era, tools: tools.length, seconds, approval, changes };
+    const found = { name, transport, era, tools, seconds, approval, changes };
     printData(invocation, found, () =>
       renderPairs([
         ['name', name],
         ['transport', transport],
         ['era', era],
-        ['tools', String(tools.length)],
+        ['tools', String(tools)],
         ['answered in', `${seconds.toFixed(2)} s`],
         ['approval', approval],
         ...changes.map((line) => ['changed', line] as const),
@@ -54,6 +64,7 @@ export const serverCheck: Command = {
     if (changes.length > 0) {
       printLines(['Changed tools are hidden until you approve them:', `  ambit server approve ${name}`]);
     }
+    printMissing(missing);
     if (unsound > 0) {
       printLines([`${formatCount(unsound, 'tool')} hidden: clients could read the definition differently.`]);
       printLines(['  A tool needs one name, keys spelled as in MCP, and no duplicate key.']);
@@ -72,6 +83,13 @@ function printFailure(invocation: Invocation, server: ServerDefinition, error: u
       () => '',
     );
   } else if (stderr.length > 0) printLines(['Last lines of its stderr:', ...stderr.map((line) => `  ${line}`)]);
+}
+
+/** Says why some tools are missing: those for clients that support sampling, elicitation, roots and more. */
+function printMissing(reason: string | undefined): void {
+  if (reason === undefined) return;
+  const line = `Note: the tools for clients with more capabilities could not be listed: ${toPlainLine(reason)}`;
+  printLines([line, '  Such tools are hidden if they are not approved.']);
 }
 
 export const serverApprove: Command = {
@@ -137,11 +155,11 @@ async function approveTools(invocation: Invocation, declared: ServerSetup, serve
   const onInstall = watchInstalls(invocation);
   const inspecting = inspectServer({ config, dataDir: paths.dataDir, server, approvals, onInstall });
   const inspected = showProgress(`Starting ${name}`, inspecting);
-  const { tools } = await inspected.catch((error: unknown) => {
+  const { tools, pins, missing } = await inspected.catch((error: unknown) => {
     printFailure(invocation, server, error);
     throw error;
   });
-  const pins = createToolPins(tools);
+  printMissing(missing);
   const changes = approvals.toolsChanged(server, pins);
   if (changes.length === 0) return reportApproval(invocation, name, 'approved', 'already approved, with its tools.');
   printLines([`The tools of ${name} changed since they were approved:`]);

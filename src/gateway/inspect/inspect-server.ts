@@ -5,7 +5,6 @@ import { claimDataDir } from '../../lib/fs/private-files.ts';
 import { toPlainLine } from '../../lib/text/escape-controls.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { scrubSecrets } from '../../observability/log/scrub.ts';
-import { readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { baseEnvironment } from '../../sandbox/common/base-environment.ts';
 import type { OnInstall } from '../../sandbox/packages/package-store.ts';
@@ -14,19 +13,20 @@ import type { Runners } from '../../sandbox/runner.ts';
 import { newSessionOf, type Session, sessionOf } from '../../sessions/session.ts';
 import { packagesFolder } from '../../upstreams/access/confinement.ts';
 import { prepareLaunch } from '../../upstreams/access/launch.ts';
-import { fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
+import { describeFailure, fetchList, isUnambiguousTool } from '../../upstreams/catalog/offer.ts';
 import { nameTransport, type ServerDefinition, type StdioServer, type Transport } from '../../upstreams/definition.ts';
 import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts } from '../../upstreams/links/era-verdicts.ts';
-import { createLinks, type Links } from '../../upstreams/links/links.ts';
+import { createWidestCapabilities } from '../../upstreams/links/handshake.ts';
+import { createLinks, ignoreServerMessage, type Links } from '../../upstreams/links/links.ts';
 import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
-import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
 import { readStderrLines, StderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
+import { createToolPins, mergeToolPins, type ToolPins } from '../../upstreams/pins/pinned-tools.ts';
 import type { FindFetchedPackage } from '../../upstreams/pins/server-pins.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
-import { askAsModern } from '../routing/server-callers.ts';
+import { askAsModern, askOverLink, createDescription } from '../routing/server-callers.ts';
 
 /** Finds packages that were fetched into a data directory. */
 export const createFetchedPackage =
@@ -36,9 +36,15 @@ export const createFetchedPackage =
 
 interface ServerInspection {
   readonly era: 'modern' | 'handshake';
-  /** All tools of the server. If it needs an approval, only the tools that can be approved. */
   readonly transport: Transport;
+  /**
+   * All tools of the server. If it needs an approval, only the tools that can be approved, with those that it offers to
+   * clients with more capabilities.
+   */
   readonly tools: readonly unknown[];
+  readonly pins: ToolPins;
+  /** The reason why the tools for clients with more capabilities are missing. */
+  readonly missing: string | undefined;
   /** The number of tools that were left out because they can be read in several ways. */
   readonly unsound: number;
   readonly seconds: number;
@@ -51,10 +57,6 @@ interface InspectOptions {
   readonly approvals: Approvals;
   readonly onInstall?: OnInstall | undefined;
 }
-
-const discoverMessage = readMessage(
-  Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":${discoverParams}}`),
-);
 
 /**
  * Starts or calls a server as a direct session would, lists its tools, and ends it. Only an approved server is started.
@@ -86,7 +88,7 @@ async function inspectInSandbox(
         prepareLaunch(session, each, config, { dataDir: tmpRoot, configFile: tmpRoot, signing: undefined }),
     }),
     verdicts,
-    onServerMessage: async () => ({ delivered: false, full: undefined }),
+    onServerMessage: ignoreServerMessage,
     messageBytes: config.limits.messageBytes,
     requireAccess: (session) => ({ session, server }),
   });
@@ -94,14 +96,17 @@ async function inspectInSandbox(
     await installPackage(runners, server, approvals);
     const started = performance.now();
     const timeoutMs = config.processes.startSeconds * 1000;
-    const listed = await withTimeout(
-      listTools(links, server),
-      timeoutMs,
-      `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
-    );
-    const transport = nameTransport(server, verdicts.usesSse(server.name));
+    const list = (capabilities: string) =>
+      withTimeout(
+        listTools(links, server, capabilities),
+        timeoutMs,
+        `The server "${server.name}" did not answer in ${timeoutMs / 1000} s.`,
+      );
+    const plain = await list('{}');
     const seconds = (performance.now() - started) / 1000;
-    return { era: verdicts.get(server.name) ?? 'handshake', transport, ...listed, seconds };
+    const era = verdicts.get(server.name) ?? 'handshake';
+    const transport = nameTransport(server, verdicts.usesSse(server.name));
+    return { era, transport, seconds, ...(await addToolsOfOthers(server, plain, list)) };
   } catch (error) {
     throw explainFailure(error, server, output.lines());
   } finally {
@@ -117,14 +122,52 @@ async function installPackage(runners: Runners, server: ServerDefinition, approv
   await runners.directPackages.ready({ command, args, env: baseEnvironment(process.env, '', env) });
 }
 
-/** Lists tools as a modern client. A server of the other era is reached over the bridge. */
-async function listTools(links: Links, server: ServerDefinition): Promise<Pick<ServerInspection, 'tools' | 'unsound'>> {
-  const ask = askAsModern(links, createInspectionSession(), server, discoverMessage);
+interface ListedTools {
+  readonly texts: readonly string[];
+  readonly unsound: number;
+}
+
+/**
+ * Lists the tools of a client with these capabilities. A server of the handshake era is started again for other
+ * capabilities.
+ */
+async function listTools(links: Links, server: ServerDefinition, capabilities: string): Promise<ListedTools> {
+  const session = createInspectionSession();
+  const request = createDescription(capabilities);
+  // The first listing learns the era.
+  const separate = capabilities === '{}' ? undefined : links.openSeparately(session, server, request);
+  const ask =
+    separate === undefined ? askAsModern(links, session, server, request) : askOverLink(session, separate, request);
   // A server without tools need not know the method.
   let unclear = 0;
   const texts = (await fetchList(ask, 'tools/list', 'tools', undefined, () => unclear++)) ?? [];
   const shown = server.source === 'operator' ? texts : texts.filter(isUnambiguousTool);
-  return { tools: shown.map((text) => JSON.parse(text) as unknown), unsound: unclear + texts.length - shown.length };
+  return { texts: shown, unsound: unclear + texts.length - shown.length };
+}
+
+/** Adds the tools of clients that support everything. A server without an approval has no pins, so it is not asked. */
+async function addToolsOfOthers(
+  server: ServerDefinition,
+  plain: ListedTools,
+  list: (capabilities: string) => Promise<ListedTools>,
+): Promise<Pick<ServerInspection, 'tools' | 'pins' | 'unsound' | 'missing'>> {
+  const parse = (texts: readonly string[]) => texts.map((text) => JSON.parse(text) as unknown);
+  const tools = parse(plain.texts);
+  const pins = createToolPins(tools);
+  const found = { tools, pins, unsound: plain.unsound, missing: undefined };
+  if (server.source === 'operator') return found;
+  try {
+    const wide = await list(createWidestCapabilities(server.push));
+    const known = new Set(plain.texts);
+    return {
+      ...found,
+      tools: parse([...plain.texts, ...wide.texts.filter((text) => !known.has(text))]),
+      pins: mergeToolPins([pins, createToolPins(parse(wide.texts))]),
+      unsound: Math.max(plain.unsound, wide.unsound),
+    };
+  } catch (error) {
+    return { ...found, missing: describeFailure(error) };
+  }
 }
 
 function createInspectionSession(): Session {

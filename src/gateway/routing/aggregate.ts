@@ -238,7 +238,11 @@ function createListAccess({ catalog, resolution, serverCallers, tools }: Aggrega
   function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
     const queryFor = createQuery(exchange);
     const fetchFrom = (server: ServerDefinition) =>
-      catalog.list(server, { ...queryFor(server), ask: serverCallers.ask(exchange, server) });
+      catalog.list(server, {
+        ...queryFor(server),
+        ask: serverCallers.ask(exchange, server),
+        askAs: serverCallers.askAs(exchange, server),
+      });
     return Promise.all(servers.map(fetchFrom));
   }
 

@@ -7,13 +7,14 @@ import { applyEdits } from '../../protocol/json/edit.ts';
 import { readRawValue } from '../../protocol/json/scan.ts';
 import { type Message, readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { AskServer } from '../../upstreams/catalog/offer.ts';
+import type { AskServer, OpenAskAs } from '../../upstreams/catalog/offer.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { askUpstream, createOwnCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
 import { refusedHandshakeError } from '../../upstreams/links/handshake.ts';
-import type { UpstreamCall } from '../../upstreams/links/link.ts';
+import type { Link, UpstreamCall } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
+import { discoverParams } from '../../upstreams/links/stdio/opening.ts';
 import { noReplyError } from '../../upstreams/links/upstream-errors.ts';
 import { allServers, type PreparedExchange } from '../exchange.ts';
 import { type CompositeLink, readCapabilities } from './composite-link.ts';
@@ -29,6 +30,8 @@ export interface ServerCallers {
   ask(exchange: PreparedExchange, server: ServerDefinition): AskServer;
   /** Asks which capabilities the server declares to the client. Only for clients of all servers. */
   fetchCapabilities(exchange: PreparedExchange, server: ServerDefinition): Promise<Record<string, unknown>>;
+  /** Opens a way to ask the server as a client with other capabilities. */
+  askAs(exchange: PreparedExchange, server: ServerDefinition): OpenAskAs;
 }
 
 export function createServerCallers(links: Links): ServerCallers {
@@ -82,6 +85,13 @@ export function createServerCallers(links: Links): ServerCallers {
       const composite = caller?.link as CompositeLink | undefined;
       return composite?.declared.get(server.name) ?? {};
     },
+    askAs:
+      ({ session }, server) =>
+      (capabilities) => {
+        const request = createDescription(capabilities);
+        const link = links.openSeparately(session, server, request);
+        return { ask: askOverLink(session, link, request), close: link.close };
+      },
   };
 }
 
@@ -102,12 +112,24 @@ export function createDescribedCall(request: Message, method: string, params: st
 }
 
 export function askAsModern(links: Links, session: Session, server: ServerDefinition, request: Message): AskServer {
+  const link = { server: server.name, request: (call: UpstreamCall) => links.requestModern(session, server, call) };
+  return askOverLink(session, link, request);
+}
+
+export function askOverLink(session: Session, link: Pick<Link, 'server' | 'request'>, request: Message): AskServer {
   return async (method, params) => {
-    const reply = await links.requestModern(session, server, {
+    const reply = await link.request({
       ...createDescribedCall(request, method, params),
       acting: { session, correlationId: randomUUID() },
     });
-    if (reply.kind !== 'message') throw noReplyError(server.name, method);
+    if (reply.kind !== 'message') throw noReplyError(link.server, method);
     return readMessage(reply.bytes);
   };
+}
+
+/** Creates a modern request of Ambit's own that declares these capabilities, which are JSON text. */
+export function createDescription(capabilities: string): Message {
+  const { _meta } = JSON.parse(discoverParams) as { readonly _meta: object };
+  const params = { _meta: { ..._meta, 'io.modelcontextprotocol/clientCapabilities': JSON.parse(capabilities) } };
+  return readMessage(Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'server/discover', params })));
 }

@@ -32,6 +32,7 @@ export function requireApprovedTools(
       owner: resolution.listOwnerFor(session, upstream),
       scopeKey: sessionScopeKey(session),
       ask: serverCallers.ask(exchange, upstream),
+      askAs: serverCallers.askAs(exchange, upstream),
     });
     const { offer } = listed;
     if (offer === undefined) throw listed.failure ?? noReplyError(upstream.name, 'tools/list');

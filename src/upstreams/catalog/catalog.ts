@@ -5,7 +5,7 @@ import type { ServerDefinition } from '../definition.ts';
 import { withoutServerWords } from '../links/upstream-errors.ts';
 import type { CachedOffer, CatalogFile, OfferFilter } from './catalog-file.ts';
 import type { ListOwner } from './list-owner.ts';
-import { type AskServer, describeFailure, fetchOffer, type Offer } from './offer.ts';
+import { type AskServer, describeFailure, fetchOffer, type Offer, type OpenAskAs } from './offer.ts';
 
 export interface ServerListing {
   readonly server: ServerDefinition;
@@ -21,6 +21,7 @@ export interface ServerListing {
 export type PinnedToolFilter = (
   server: ServerDefinition,
   offer: Offer,
+  query: Pick<CatalogQuery, 'capabilities' | 'askAs'>,
 ) => Promise<{ readonly tools: readonly string[]; readonly withheld: readonly string[] }>;
 
 /** A question for the lists of a server, on behalf of one session. */
@@ -30,6 +31,8 @@ export interface CatalogQuery {
   /** The key of the session and its workspace. */
   readonly scopeKey?: string;
   readonly ask: AskServer;
+  /** Asks as a client with other capabilities, whose tools are approved together with those of the first client. */
+  readonly askAs?: OpenAskAs;
 }
 
 export interface Catalog {
@@ -175,11 +178,11 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
       if (known !== undefined && !stale.has(key)) {
         // An old list is returned at once and refreshed in the background.
         if (Date.now() - known.at > freshMs) refreshOffer(key, query).catch(() => {});
-        return toListing(filterPinned, server, known);
+        return toListing(filterPinned, server, known, query);
       }
       const failure = failures.get(key);
       if (failure !== undefined && Date.now() < failure.until) {
-        return toFailedListing(filterPinned, server, known, failureFor(scopeKey, owner, failure));
+        return toFailedListing(filterPinned, server, known, query, failureFor(scopeKey, owner, failure));
       }
       const byAnother = requests.get(key);
       try {
@@ -187,16 +190,16 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
           if (byAnother !== undefined && isLoginRequired(error)) return fetchOffer(ask);
           throw error;
         });
-        return await toListing(filterPinned, server, await withTimeout(refreshed, deadlineMs));
+        return await toListing(filterPinned, server, await withTimeout(refreshed, deadlineMs), query);
       } catch (error) {
-        if (isLoginRequired(error)) return toFailedListing(filterPinned, server, known, error as Error);
+        if (isLoginRequired(error)) return toFailedListing(filterPinned, server, known, query, error as Error);
         const failing = { error: error as Error, scopeKey: byAnother === undefined ? scopeKey : byAnother.scopeKey };
         noteFailure(key, { ...failing, owner, until: Date.now() + failureMs });
         requests.get(key)?.offer.then(
           () => notifyListeners({ server: server.name, isOwnNotice: true, concerns: ({ key }) => key === owner.key }),
           () => {},
         );
-        return toFailedListing(filterPinned, server, known, failureFor(scopeKey, owner, failing));
+        return toFailedListing(filterPinned, server, known, query, failureFor(scopeKey, owner, failing));
       }
     },
     markChanged(server, speaker) {
@@ -266,8 +269,9 @@ async function toListing(
   filterPinned: PinnedToolFilter,
   server: ServerDefinition,
   offer: Offer,
+  query: CatalogQuery,
 ): Promise<ServerListing> {
-  const { tools, withheld } = await filterPinned(server, offer);
+  const { tools, withheld } = await filterPinned(server, offer, query);
   const shown = tools === offer.tools ? offer : { ...offer, tools };
   return { server, offer: shown, withheld, reason: undefined, failure: undefined };
 }
@@ -276,9 +280,10 @@ async function toFailedListing(
   filterPinned: PinnedToolFilter,
   server: ServerDefinition,
   known: Offer | undefined,
+  query: CatalogQuery,
   failure: Error,
 ): Promise<ServerListing> {
-  if (known !== undefined) return toListing(filterPinned, server, known);
+  if (known !== undefined) return toListing(filterPinned, server, known, query);
   return { server, offer: undefined, withheld: [], reason: describeFailure(failure), failure };
 }
 

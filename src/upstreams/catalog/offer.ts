@@ -22,6 +22,9 @@ const foldedToolMembers = new Set([...toolMembers].map(foldKey));
 /** Asks one server. `params` is JSON text. */
 export type AskServer = (method: string, params: string) => Promise<Message>;
 
+/** Opens a way to ask a server as a client with these capabilities, which are JSON text. `close` ends it. */
+export type OpenAskAs = (capabilities: string) => { readonly ask: AskServer; close(): void };
+
 /** The tools, prompts and templates of a server, each entry as the server wrote it. */
 export interface Offer {
   readonly tools: readonly string[];

@@ -9,6 +9,8 @@ import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 import type { ServerDefinition } from '../definition.ts';
 import { readSupportedVersions } from './era-verdicts.ts';
 
+type PushPermissions = ServerDefinition['push'];
+
 /** The key of clients that may share a process: the same revision and the same capabilities. */
 export function handshakeKey(initialize: Message): string {
   const params = initialize.params?.shape;
@@ -105,6 +107,21 @@ function readClientInfo(request: Message): Record<string, unknown> | undefined {
   if (typeof info !== 'object' || info === null) return undefined;
   const { name, version } = info as Record<string, unknown>;
   return typeof name === 'string' && typeof version === 'string' ? (info as Record<string, unknown>) : undefined;
+}
+
+/** Lists the capabilities, as JSON text, of a client that supports everything the server may ask it for. */
+export function createWidestCapabilities({ sampling, elicitation, roots }: PushPermissions): string {
+  const taskRequests = {
+    ...(sampling ? { sampling: { createMessage: {} } } : {}),
+    ...(elicitation ? { elicitation: { create: {} } } : {}),
+  };
+  return JSON.stringify({
+    ...(elicitation ? { elicitation: { form: {}, url: {} } } : {}),
+    extensions: { 'io.modelcontextprotocol/ui': { mimeTypes: ['text/html;profile=mcp-app'] } },
+    ...(roots ? { roots: { listChanged: true } } : {}),
+    ...(sampling ? { sampling: { context: {}, tools: {} } } : {}),
+    tasks: { cancel: {}, list: {}, requests: taskRequests },
+  });
 }
 
 function parseObject({ bytes }: Message, member: JsonMember | undefined): Record<string, unknown> {

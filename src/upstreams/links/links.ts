@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { Era, FinalReply } from '../../protocol/channel.ts';
 import { findMember, readStringValue } from '../../protocol/json/scan.ts';
-import { readMessage } from '../../protocol/message.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
 import { EraError } from '../../protocol/protocol-error.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
@@ -46,11 +46,19 @@ export interface OpenedLink {
   readonly version: string | undefined;
 }
 
+/** A link for one purpose. Its owner closes it. */
+export type SeparateLink = Pick<Link, 'server' | 'request'> & { close(): void };
+
 export interface Links {
   /** Sends a modern request: directly to a modern upstream, over a bridge to any other. */
   requestModern(session: Session, server: Upstream, call: UpstreamCall): Promise<FinalReply>;
   /** Sends a modern client's notification; a server of the other era has no use for one. */
   notifyModern(session: Session, server: Upstream, call: UpstreamCall): void;
+  /**
+   * Opens a link that nobody else uses, for a client with the capabilities in the request. What the server sends by itself
+   * is ignored. The era of the server should be known: it is not detected here.
+   */
+  openSeparately(session: Session, server: ServerDefinition, request: Message): SeparateLink;
   /** Answers an `initialize`: by a handshake with the upstream, from an equal one before, or over a bridge. */
   handshake(session: Session, server: Upstream, call: UpstreamCall): Promise<OpenedLink>;
   /** The links that the session uses, in all workspaces, including those that it shares. */
@@ -110,11 +118,7 @@ export function createLinks(options: LinksOptions): Links {
     const known = pool.find(session, scope, name);
     if (known !== undefined) return known.link;
     evictIdleLink(pool, session, server);
-    const make = (users: LinkUsers) =>
-      server.kind === 'http'
-        ? bridgeHttp(options, session, server, params)
-        : wrapPerCall(session, server, 'modern', () => bridgeStdio(options, users, server, params, spare));
-    return pool.add(session, scope, name, make).link;
+    return pool.add(session, scope, name, (users) => createBridge(options, users, session, server, params, spare)).link;
   }
 
   /** Opens the bridge of one handshake-era client to a modern server, on a link that others may share. */
@@ -181,6 +185,15 @@ export function createLinks(options: LinksOptions): Links {
       if (verdicts.get(server.name) !== 'handshake') getModernLink(session, server).notify(call);
     },
 
+    openSeparately(opener, asked, request) {
+      const { session, server } = requireAccess(opener, asked.name);
+      // A modern server is told the capabilities with each request, so it needs no process of its own for them.
+      if (verdicts.get(server.name) === 'modern') {
+        return { server: server.name, request: getModernLink(session, server).request, close() {} };
+      }
+      return openSeparateBridge({ ...options, onServerMessage: ignoreServerMessage }, pool, session, server, request);
+    },
+
     async handshake(opener, asked, call) {
       if (asked.kind === 'in-process') return handshakeInProcess(asked, call);
       const { session, server } = requireAccess(opener, asked.name);
@@ -231,6 +244,9 @@ export function createLinks(options: LinksOptions): Links {
   };
 }
 
+/** Takes a message that nobody gets. A question of the server is answered with an error. */
+export const ignoreServerMessage: OnServerMessage = async () => ({ delivered: false, full: undefined });
+
 /** Wraps a server of scope `call`, where each call has a link of its own. */
 function wrapPerCall(
   session: Session,
@@ -242,6 +258,34 @@ function wrapPerCall(
   if (server.scope !== 'call') return createLink();
   const scopeKey = sessionScopeKey(session);
   return createPerCallLink({ sessionId: session.id, scopeKey, server: server.name, era, createLink, findKnownReply });
+}
+
+function createBridge(
+  options: LinksOptions,
+  users: LinkUsers,
+  session: Session,
+  server: ServerDefinition,
+  params: string,
+  spare?: SpareProcess,
+): Link {
+  if (server.kind === 'http') return bridgeHttp(options, session, server, params);
+  return wrapPerCall(session, server, 'modern', () => bridgeStdio(options, users, server, params, spare));
+}
+
+/** Opens a bridge under a name that nobody else looks for. It ends with the session, as all links do. */
+function openSeparateBridge(
+  options: LinksOptions,
+  pool: LinkPool,
+  session: Session,
+  server: ServerDefinition,
+  request: Message,
+): SeparateLink {
+  const { params } = createHandshake(request, true);
+  const scope = processScopeFor(server, session, options.hasOwnFolder?.(session) ?? false);
+  const pooled = pool.add(session, scope, `${server.name} separate ${randomUUID()}`, (users) =>
+    createBridge(options, users, session, server, params),
+  );
+  return { server: server.name, request: pooled.link.request, close: () => pool.discard(pooled) };
 }
 
 function bridgeStdio(

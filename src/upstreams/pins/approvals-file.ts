@@ -46,11 +46,13 @@ const pinned = z.discriminatedUnion('kind', [
   }),
   z.strictObject({ kind: z.literal('http'), folder: z.string(), url: z.string(), headers: hashes }),
 ]);
+/** A tool has one set of hashes, or a list where it has several definitions. */
+const toolPin = z.union([hashes, z.array(hashes).min(1)]);
 const shape = z.strictObject({
   version: z.literal(1),
   servers: z.record(
     z.string(),
-    z.strictObject({ approvedAt: z.string(), pinned, tools: z.record(z.string(), hashes).optional() }),
+    z.strictObject({ approvedAt: z.string(), pinned, tools: z.record(z.string(), toolPin).optional() }),
   ),
 });
 

@@ -1,7 +1,7 @@
 import { basename, relative } from 'node:path';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import type { ToolPins } from './pinned-tools.ts';
+import { listVariants, type ToolPin, type ToolPins } from './pinned-tools.ts';
 import type { FilePin, ServerPins } from './server-pins.ts';
 
 /** One difference between the approved and the current state. */
@@ -115,12 +115,23 @@ export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
     if (before === undefined)
       return [{ tool, kind: 'added', changes: [createChange(place, 'is new since the approval')] }];
     if (after === undefined) return [{ tool, kind: 'removed', changes: [createChange(place, 'was removed')] }];
-    const members = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
-    const changes = members
-      .filter((member) => before[member] !== after[member])
-      .map((member) => createChange(place, `${member} changed`));
+    const approved = listVariants(before);
+    const members = new Set(listVariants(after).flatMap((variant) => findChangedMembers(approved, variant)));
+    const changes = [...members].sort().map((member) => createChange(place, `${member} changed`));
     return changes.length === 0 ? [] : [{ tool, kind: 'changed', changes }];
   });
+}
+
+/** Finds the members in which a definition differs from the approved one that is most like it; none if one is equal. */
+function findChangedMembers(approved: readonly ToolPin[], now: ToolPin): readonly string[] {
+  const differences = approved.map((before) =>
+    [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((member) => !isSameMember(before, now, member)),
+  );
+  return differences.reduce((least, each) => (each.length < least.length ? each : least));
+}
+
+function isSameMember(before: ToolPin, now: ToolPin, member: string): boolean {
+  return Object.hasOwn(before, member) && Object.hasOwn(now, member) && before[member] === now[member];
 }
 
 function lowercaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {

@@ -1,14 +1,19 @@
 import { AmbitError } from '../../errors.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { PinnedToolFilter } from '../catalog/catalog.ts';
-import { isUnambiguousTool, type Offer } from '../catalog/offer.ts';
+import { describeFailure, fetchList, isUnambiguousTool, type Offer, type OpenAskAs } from '../catalog/offer.ts';
 import type { ServerDefinition } from '../definition.ts';
+import { createWidestCapabilities } from '../links/handshake.ts';
 import type { Approvals } from './approvals.ts';
 
-/** Hashes of a server's tools, by tool and then by member: enough to tell what changed, never what it said. */
-export type ToolPins = Readonly<Record<string, Readonly<Record<string, string>>>>;
+/** The hashes of one definition of a tool, by member: enough to tell what changed, never what it said. */
+export type ToolPin = Readonly<Record<string, string>>;
+
+/** The pins of a server's tools. A tool has several where clients with other capabilities get another definition. */
+export type ToolPins = Readonly<Record<string, ToolPin | readonly ToolPin[]>>;
 
 /** The pin of a name that is listed twice covers all its tools: a model may read any of them. */
 const repeated = '(listed more than once)';
@@ -20,6 +25,9 @@ const maxMembers = 32;
 
 const maxTools = 2000;
 
+/** The time for listing the tools of other clients. The first client waits for it, after up to 4 s for its own list. */
+const otherClientsMs = 4000;
+
 const maxCharacters = 2 * 1024 * 1024;
 
 const maxNamed = 20;
@@ -27,7 +35,8 @@ const maxNameLength = 100;
 const nameless = '(without one name)';
 
 /**
- * Pins the tools of an approved server when they are first listed. Tools that change later are withheld until they are
+ * Pins the tools of an approved server when they are first listed: those of the client that asks, of one without any
+ * capability, and of one with all. Nothing is added later, since an agent chooses the capabilities of its client. Tools that change later are withheld until they are
  * approved: a description is text that a model follows.
  */
 export interface PinnedTools {
@@ -35,6 +44,8 @@ export interface PinnedTools {
   /** True, once, for a change of the approvals that comes from these pins. */
   wasPinnedHere(server: string): boolean;
 }
+
+type PinQuery = Parameters<PinnedToolFilter>[2];
 
 interface CheckedTools {
   /** The tools that all readers understand the same. */
@@ -47,6 +58,9 @@ interface CheckedTools {
 export function createPinnedTools(approvals: Approvals, journal: Journal, log: Log): PinnedTools {
   const reported = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
+  /** The listings for other clients that are under way, by server. */
+  const listing = new Map<string, Promise<ToolPins[]>>();
+  const listed = new WeakMap<Offer, Promise<ToolPins[]>>();
   /** The definition hashes of servers whose templates were left out, by name. */
   const leftOut = new Map<string, string>();
   const known = new WeakMap<Offer, CheckedTools>();
@@ -59,16 +73,54 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
   }
 
   /** Pins the tools; returns the reason when that is impossible. */
-  async function pin(server: ServerDefinition, pins: ToolPins): Promise<string | undefined> {
+  async function pin(server: ServerDefinition, offer: Offer, query: PinQuery): Promise<string | undefined> {
     if (approvals.hasPinnedTools(server.name)) return undefined;
+    const { pins: own } = checkOffer(offer);
+    const others = findPinProblem(own) === undefined ? await listForOtherClients(server, offer, query) : [];
+    const all = mergeToolPins([own, ...others]);
     pinned.add(server.name);
     try {
-      await approvals.pinTools(server, pins);
+      await approvals.pinTools(server, findPinProblem(all) === undefined ? all : own);
       return undefined;
     } catch (error) {
       pinned.delete(server.name);
       if (error instanceof AmbitError && error.code === 'SERVER_NOT_APPROVED') return error.message;
       throw error;
+    }
+  }
+
+  /**
+   * Lists the tools once for each offer, however many clients ask together: it may start processes. Tools that cannot be
+   * listed are not pinned.
+   */
+  function listForOtherClients(server: ServerDefinition, offer: Offer, query: PinQuery): Promise<ToolPins[]> {
+    const { name } = server;
+    const { askAs } = query;
+    const known = listed.get(offer) ?? listing.get(name);
+    if (known !== undefined || askAs === undefined) return known ?? Promise.resolve([]);
+    const others = ['{}', createWidestCapabilities(server.push)].filter((each) => each !== query.capabilities);
+    const asked = Promise.all(others.map((capabilities) => listAsClient(name, askAs, capabilities)));
+    const found = asked.then((lists) => lists.flat()).finally(() => listing.delete(name));
+    listing.set(name, found);
+    listed.set(offer, found);
+    return found;
+  }
+
+  async function listAsClient(server: string, askAs: OpenAskAs, capabilities: string): Promise<ToolPins[]> {
+    let way: ReturnType<OpenAskAs> | undefined;
+    try {
+      way = askAs(capabilities);
+      const tools = await withTimeout(fetchList(way.ask, 'tools/list', 'tools'), otherClientsMs);
+      return [createToolPins((tools ?? []).filter(isUnambiguousTool).map((text) => JSON.parse(text) as unknown))];
+    } catch (error) {
+      log.warn('tools for other clients not listed', {
+        server,
+        reason: describeFailure(error),
+        hint: `they are withheld; approve them with "ambit server approve ${server}"`,
+      });
+      return [];
+    } finally {
+      way?.close();
     }
   }
 
@@ -86,11 +138,11 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
     log.warn('resource templates are left out', { server: name });
   }
 
-  const filter: PinnedToolFilter = async (server, offer) => {
+  const filter: PinnedToolFilter = async (server, offer, query) => {
     if (offer.leftOutTemplates === true) warnLeftOut(server);
     if (server.source === 'operator') return { tools: offer.tools, withheld: [] };
     const { tools: sound, pins, unsound } = checkOffer(offer);
-    const refusal = await pin(server, pins);
+    const refusal = await pin(server, offer, query);
     if (refusal !== undefined) {
       const withheld = [...Object.keys(pins), ...unsound];
       const tools = joinShort(withheld);
@@ -183,4 +235,25 @@ export function createToolPins(tools: readonly unknown[]): ToolPins {
       return [name, Object.fromEntries(members.map(([key, value]) => [key, sha256Hex(toCanonicalJson(value))]))];
     }),
   );
+}
+
+/** Merges the pins of several listings. A tool that differs between them has a pin for each definition. */
+export function mergeToolPins(listings: readonly ToolPins[]): ToolPins {
+  const merged = new Map<string, Map<string, ToolPin>>();
+  for (const [name, pins] of listings.flatMap((each) => Object.entries(each))) {
+    const variants = merged.get(name) ?? new Map<string, ToolPin>();
+    merged.set(name, variants);
+    for (const pin of listVariants(pins)) variants.set(toCanonicalJson(pin), pin);
+  }
+  return Object.fromEntries(
+    [...merged].map(([name, variants]) => {
+      const [first, ...more] = variants.values();
+      return [name, first === undefined || more.length > 0 ? [...variants.values()] : first];
+    }),
+  );
+}
+
+/** The definitions that a pin allows, each with its own hashes. */
+export function listVariants(pins: ToolPin | readonly ToolPin[]): readonly ToolPin[] {
+  return Array.isArray(pins) ? pins : [pins as ToolPin];
 }

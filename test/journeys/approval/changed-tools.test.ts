@@ -1,8 +1,9 @@
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
+import { Client, type ClientCapabilities, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { requestControl } from '../request-control.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { approveServers } from './approve.ts';
 
@@ -27,15 +28,56 @@ afterAll(async () => {
 });
 
 /** In a session that may use that server only: the others need not start for it. */
-async function client(server: string, address: string, mode: 'legacy' | { pin: string }): Promise<Client> {
+async function client(
+  server: string,
+  address: string,
+  mode: 'legacy' | { pin: string },
+  capabilities: ClientCapabilities = {},
+): Promise<Client> {
   const { token } = await ambit.session({ servers: [server] });
-  const found = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode } });
+  const found = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode }, capabilities });
   const requestInit = { headers: { Authorization: `Bearer ${token}` } };
   await found.connect(new StreamableHTTPClientTransport(new URL(address), { requestInit }));
   return found;
 }
 
+async function countProcesses(server: string): Promise<number | undefined> {
+  const path = '/api/v1/servers';
+  const socket = join(ambit.dataDir, 'control.sock');
+  const { servers } = await requestControl<{ servers: { name: string; processes: number }[] }>(socket, 'GET', path);
+  return servers.find(({ name }) => name === server)?.processes;
+}
+
 const modern = { pin: '2026-07-28' };
+
+describe.each([
+  ['one', '/mcp/one', 'legacy'],
+  ['two', '/mcp/two', modern],
+] as const)('tools of "%s" for clients with other capabilities', (server, path, mode) => {
+  test('are approved with the first listing, and only those', async () => {
+    const described = async (from: Client) =>
+      (await from.listTools()).tools.map(({ name, description }) => `${name}: ${description}`).sort();
+    const plain = await client(server, `${ambit.url}${path}`, mode);
+    expect(await described(plain)).toEqual(['read: Reads', 'turn: Does nothing much']);
+    // The process of the other listing has ended, or is about to.
+    await expect.poll(() => countProcesses(server), { timeout: 50_000 }).toBe(1);
+    const sampling = await client(server, `${ambit.url}${path}`, mode, { sampling: {} });
+    const theirs = ['ask: Asks the model', 'read: Reads and summarizes', 'turn: Does nothing much'];
+    expect(await described(sampling)).toEqual(theirs);
+    const called = await sampling.callTool({ name: 'ask', arguments: {} });
+    expect(called.content).toEqual([{ type: 'text', text: 'ask done' }]);
+    const refused = await sampling.callTool({ name: 'odd', arguments: {} });
+    expect(JSON.stringify(refused)).toContain(`ambit server approve ${server}`);
+
+    const turned = await client(server, `${ambit.url}${path}`, mode, { sampling: {} });
+    await turned.callTool({ name: 'turn', arguments: {} });
+    await expect.poll(() => described(turned), { timeout: 50_000 }).toEqual(['turn: Does nothing much']);
+    for (const name of ['ask', 'read', 'odd', 'extra']) {
+      expect(await turned.callTool({ name, arguments: {} }), name).toMatchObject({ isError: true });
+    }
+    for (const each of [plain, sampling, turned]) await each.close();
+  });
+});
 
 describe.each([
   ['one', '/mcp', 'one__', 'legacy'],

@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { Journal, JournalEntry } from '../../../src/observability/journal/journal.ts';
 import type { Log } from '../../../src/observability/log/log.ts';
-import type { Offer } from '../../../src/upstreams/catalog/offer.ts';
+import { readMessage } from '../../../src/protocol/message.ts';
+import type { Offer, OpenAskAs } from '../../../src/upstreams/catalog/offer.ts';
 import { createPinnedTools } from '../../../src/upstreams/pins/pinned-tools.ts';
 import { createProject, type Project } from './project.ts';
 
@@ -15,6 +16,8 @@ function offerOf(count: number): Offer {
   const tools = Array.from({ length: count }, (_, at) => JSON.stringify({ name: `t${at}${'x'.repeat(200)}` }));
   return { tools, prompts: [], templates: [], hasResources: false, at: 0 };
 }
+
+const query = { capabilities: '{}' };
 
 const unsound = [
   '{"Name":"add2","Description":"EVIL"}',
@@ -37,17 +40,19 @@ test('S2: of an approved server an entry that has no name, or is not the same to
   const { filter } = createPinnedTools(project.approvals, journal, log);
   const sound = '{"name":"add","inputSchema":{"properties":{"a":{"description":"a number"},"A":{},"__proto__":{}}}}';
   const offer: Offer = { ...offerOf(0), tools: [sound] };
-  expect((await filter(declared, offer)).tools).toEqual([sound]);
+  expect((await filter(declared, offer, query)).tools).toEqual([sound]);
   for (const entry of unsound) {
     const turned = { ...offer, tools: [sound, entry] };
-    for (const _ of [1, 2]) expect((await filter(declared, turned)).tools, entry).toEqual([sound]);
+    for (const _ of [1, 2]) expect((await filter(declared, turned, query)).tools, entry).toEqual([sound]);
     expect(entries.splice(0), entry).toEqual([
       { kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) },
     ]);
   }
-  expect((await filter(declared, { ...offer, unclearTools: 2 })).tools).toEqual([sound]);
+  expect((await filter(declared, { ...offer, unclearTools: 2 }, query)).tools).toEqual([sound]);
   expect(entries).toEqual([{ kind: 'gateway', event: 'tools-withheld', server: 'nice', tools: expect.any(String) }]);
-  expect((await filter({ ...declared, source: 'operator' }, { ...offer, tools: unsound })).tools).toEqual(unsound);
+  expect((await filter({ ...declared, source: 'operator' }, { ...offer, tools: unsound }, query)).tools).toEqual(
+    unsound,
+  );
 });
 
 test('more tools than can be approved are withheld, and leave the approvals of others alone', async () => {
@@ -66,7 +71,7 @@ test('more tools than can be approved are withheld, and leave the approvals of o
   const { filter, wasPinnedHere } = createPinnedTools(project.approvals, journal, log);
   const offer = offerOf(2001);
   for (const _ of [1, 2]) {
-    const { tools, withheld } = await filter(bloat, offer);
+    const { tools, withheld } = await filter(bloat, offer, query);
     expect([tools.length, withheld.length]).toEqual([0, 2001]);
   }
   expect(wasPinnedHere('bloat')).toBe(false);
@@ -76,9 +81,43 @@ test('more tools than can be approved are withheld, and leave the approvals of o
   ]);
   expect(String(entries[0]?.['tools']).length).toBeLessThan(2500);
   // What a server says again and again is told once.
-  for (const _ of [1, 2]) await filter(nice, { ...offerOf(3), leftOutTemplates: true });
+  for (const _ of [1, 2]) await filter(nice, { ...offerOf(3), leftOutTemplates: true }, query);
   expect(warnings.slice(1)).toEqual(['resource templates are left out']);
-  expect((await filter(nice, offerOf(3))).tools).toHaveLength(3);
+  expect((await filter(nice, offerOf(3), query)).tools).toHaveLength(3);
   expect(project.approvals.check(nice)).toEqual({ state: 'approved' });
-  expect((await filter(bloat, offerOf(3))).tools).toHaveLength(3);
+  expect((await filter(bloat, offerOf(3), query)).tools).toHaveLength(3);
+});
+
+test('the first listing asks as other clients too; what fails is not pinned, and nothing is asked twice', async () => {
+  const declared = (await project.declare({ nice: { command: 'node', args: ['-v'] } })).get('nice');
+  if (declared === undefined) throw new Error('not declared');
+  await project.approvals.approve(declared);
+  const warnings: string[] = [];
+  const journal = { record: () => {} } as unknown as Journal;
+  const log = { warn: (event: string) => void warnings.push(event) } as unknown as Log;
+  const { filter } = createPinnedTools(project.approvals, journal, log);
+  const [own, plain, wide] = ['{"name":"own"}', '{"name":"plain"}', '{"name":"wide"}'];
+  const asked: string[] = [];
+  let open = 0;
+  const askAs: OpenAskAs = (capabilities) => {
+    asked.push(capabilities);
+    open++;
+    const ask = async () => {
+      if (capabilities !== '{}') throw new Error('does not start');
+      return readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{"tools":[${plain}]}}`));
+    };
+    return { ask, close: () => open-- };
+  };
+  const query = { capabilities: '{"roots":{}}', askAs };
+  const offering = (tool: string): Offer => ({ ...offerOf(0), tools: [tool] });
+  const together = await Promise.all([1, 2].map(() => filter(declared, offering(own), query)));
+  expect(together.map(({ tools }) => tools)).toEqual([[own], [own]]);
+  expect(asked.map((each) => Object.keys(JSON.parse(each)))).toEqual([
+    [],
+    ['elicitation', 'extensions', 'roots', 'sampling', 'tasks'],
+  ]);
+  expect(warnings).toEqual(['tools for other clients not listed']);
+  expect((await filter(declared, offering(plain), query)).tools).toEqual([plain]);
+  expect((await filter(declared, offering(wide), query)).withheld).toEqual(['wide']);
+  expect([asked.length, open]).toEqual([2, 0]);
 });

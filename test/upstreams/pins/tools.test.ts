@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
-import { createToolPins } from '../../../src/upstreams/pins/pinned-tools.ts';
+import { createToolPins, mergeToolPins } from '../../../src/upstreams/pins/pinned-tools.ts';
 import type { ServerPins } from '../../../src/upstreams/pins/server-pins.ts';
 import { createProject, type Project } from './project.ts';
 
@@ -102,4 +102,20 @@ test('approvals that could not be read again are not written', async () => {
   const shown = { ...project.approvals.preview(server), args: ['x'.repeat((64 << 20) + 1)] } as ServerPins;
   await expect(project.approvals.approve(server, shown)).rejects.toThrow('nothing was written');
   expect(project.approvals.check(server)).toEqual({ state: 'approved' });
+});
+
+test('a tool may have several approved definitions, and each must be equal to one of them', async () => {
+  const summarizing = { ...read, description: 'Reads a file and sums it up.', title: 'Read' };
+  const pins = mergeToolPins([createToolPins([read, write]), createToolPins([summarizing, write])]);
+  expect(pins).toMatchObject({ read_file: [{}, { title: expect.any(String) }], write_file: expect.any(Object) });
+  await project.approvals.pinTools(server, pins, { replace: true });
+  // Read from the file again, where the tool without variants is written as before.
+  expect(changed([read, write])).toEqual([]);
+  expect(changed([summarizing, write])).toEqual([]);
+  // Parts of two approved definitions are not an approved definition.
+  expect(changed([{ ...read, title: 'Read' }, write])).toEqual(['changed: tool read_file: title changed']);
+  expect(changed([read, summarizing, write])).toHaveLength(3);
+  const evil = mergeToolPins([createToolPins([read, write]), createToolPins([{ ...read, description: 'poison' }])]);
+  expect(project.approvals.toolsChanged(server, evil)).toMatchObject([{ tool: 'read_file', kind: 'changed' }]);
+  expect(mergeToolPins([pins, pins])).toEqual(pins);
 });
