@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Client, type ClientCapabilities, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ambitInProcess } from '../../cli/in-process.ts';
 import { requestControl } from '../request-control.ts';
 import { type RunningAmbit, startAmbit } from '../start-ambit.ts';
 import { approveServers } from './approve.ts';
@@ -113,4 +114,10 @@ describe.each([
     await before.close();
     await after.close();
   });
+});
+
+test('the check of a server lists as other clients too, so nothing has changed', async () => {
+  const places = ['--config', join(ambit.folder, 'etc', 'ambit.yaml'), '--data-dir', ambit.dataDir];
+  const { stdout } = await ambitInProcess(['server', 'check', 'one', '--json', ...places]);
+  expect(JSON.parse(stdout)).toMatchObject({ tools: 3, changes: [] });
 });
