@@ -1,4 +1,5 @@
 import type { FinalReply } from '../../protocol/channel.ts';
+import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import { type Message, readErrorCode, readMessage } from '../../protocol/message.ts';
 import { EraError } from '../../protocol/protocol-error.ts';
 import { modernVersion } from '../../protocol/versions.ts';
@@ -41,8 +42,8 @@ export function createEraRouting({ verdicts, requireAccess, getModernLink, getBr
   async function requestCheckingEra(link: Link, server: string, call: UpstreamCall): Promise<FinalReply> {
     try {
       const reply = await link.request(call);
-      if (reply.kind !== 'message' || (reply.status ?? 200) < 400) return reply;
-      if (!mayBeOtherEra(readMessage(reply.bytes)) || !verdicts.forget(server)) return reply;
+      if (reply.kind !== 'message' || !isRejection(reply.status ?? 200, reply.bytes)) return reply;
+      if (!verdicts.forget(server)) return reply;
       await probeAgain(link);
       return reply;
     } catch (error) {
@@ -77,7 +78,7 @@ export function createEraRouting({ verdicts, requireAccess, getModernLink, getBr
   ): Promise<FinalReply> {
     const { session, server } = requireAccess(opener, name);
     try {
-      verdicts.set(name, 'modern', true);
+      verdicts.set(name, 'modern', 'answer');
       return await getModernLink(session, server, spare).request(call);
     } catch (error) {
       throw error instanceof EraError ? refusedHandshakeError(undefined, server) : error;
@@ -89,6 +90,24 @@ export function createEraRouting({ verdicts, requireAccess, getModernLink, getBr
 
 /** The answers of a server over HTTP that rejects a request without executing it. */
 const rejectingStatuses: ReadonlySet<number> = new Set([400, 404, 405, 406, 415, 422]);
+
+/**
+ * True for an answer that a server of the handshake era gives to a modern call that it did not execute: an HTTP error, or an
+ * error with status 200 which says that there was no `initialize`. The text alone proves nothing, so the era is found out
+ * again before the call is sent once more.
+ */
+function isRejection(status: number, bytes: Buffer): boolean {
+  if (status >= 400) return mayBeOtherEra(readMessage(bytes));
+  // Most answers are excluded here, without reading them.
+  if (bytes.length > maxRejectionBytes || !bytes.includes('nitiali')) return false;
+  const { error } = readMessage(bytes);
+  const text = error && readStringValue(bytes, findMember(error.shape, 'message'));
+  return text !== undefined && uninitialized.test(text);
+}
+
+const maxRejectionBytes = 1000;
+/** The messages of the SDKs for a request before `initialize`. */
+const uninitialized = /\b(?:not (?:yet )?(?:been )?initiali[sz]ed|(?:before|during) (?:session )?initiali[sz]ation)\b/i;
 
 /** False for an error that shows that the server is modern. */
 function mayBeOtherEra(answer: Message): boolean {

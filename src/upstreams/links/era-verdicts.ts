@@ -8,6 +8,12 @@ import type { ServerDefinition } from '../definition.ts';
 
 type EraVerdict = 'modern' | 'handshake';
 
+/**
+ * The reason why a verdict may be wrong: the server did not answer the probe in time (`silence`), or anything else
+ * (`answer`), such as an exit or an error of a proxy.
+ */
+export type EraDoubt = 'silence' | 'answer';
+
 /** The eras that servers speak, found out once and remembered. */
 export interface EraVerdicts {
   get(server: string): EraVerdict | undefined;
@@ -15,8 +21,10 @@ export interface EraVerdicts {
   getCertain(server: string): EraVerdict | undefined;
   /** True when the configuration names the era of the server. Nothing that a server answers changes it then. */
   isConfigured(server: string): boolean;
-  /** Sets a verdict. A `doubtful` one expires soon and is not stored. A configured era stays. */
-  set(server: string, verdict: EraVerdict, doubtful?: boolean): void;
+  /** Sets a verdict. One with a doubt expires soon and is not stored. A configured era stays. */
+  set(server: string, verdict: EraVerdict, doubt?: EraDoubt): void;
+  /** Notes that a server has accepted a handshake of Ambit's own. */
+  confirmHandshake(server: string): void;
   /** Makes a remembered verdict unknown, so that the server is asked again. False when it was found out just now. */
   forget(server: string): boolean;
   /** Applies a new definition: a configured era holds, and a verdict for another definition is dropped. */
@@ -35,11 +43,17 @@ interface StoredVerdict {
   /** The hash of the definition it was found out for; undefined for a configured era. */
   readonly definition: string | undefined;
   readonly transport?: 'sse' | undefined;
+  readonly doubt?: EraDoubt | undefined;
   /** The last verdict that was not doubtful, while this one is. */
   readonly before?: EraVerdict | undefined;
 }
 
 const doubtMs = 60_000;
+/**
+ * The time for which a server that answers no probe counts as one of the handshake era, once it has accepted a handshake. A
+ * slow server that speaks both eras is asked again then. A server that is always silent costs one long probe in this time.
+ */
+const acceptedMs = 10 * 60_000;
 /** A server may learn the new era with its next release. */
 const rememberMs = 7 * 24 * 3600_000;
 /** The time in which a server is not asked again: a client may cause errors with every call. */
@@ -56,7 +70,7 @@ export function createEraVerdicts(
   function save(): void {
     if (file === undefined) return;
     const found = [...verdicts].filter(
-      ([, { definition, until }]) => definition !== undefined && until - Date.now() > doubtMs,
+      ([, { definition, until, doubt }]) => definition !== undefined && doubt === undefined && until > Date.now(),
     );
     try {
       writeAtomically(file, JSON.stringify(found));
@@ -76,43 +90,57 @@ export function createEraVerdicts(
     return verdicts.get(server)?.until === Number.POSITIVE_INFINITY;
   }
 
-  function findVerdict(server: string, atLeastMs: number): EraVerdict | undefined {
+  function findVerdict(server: string): EraVerdict | undefined {
     const known = verdicts.get(server);
-    return known !== undefined && known.until - Date.now() > atLeastMs ? known.verdict : undefined;
+    return known !== undefined && known.until > Date.now() ? known.verdict : undefined;
+  }
+
+  function findCertain(server: string): EraVerdict | undefined {
+    return verdicts.get(server)?.doubt === undefined ? findVerdict(server) : undefined;
+  }
+
+  function setVerdictFor(server: string, verdict: EraVerdict, doubt?: EraDoubt, holdsMs = doubtMs): void {
+    if (isConfigured(server)) return;
+    const known = verdicts.get(server);
+    const before = lastCertain(known);
+    const definition = definitions.get(server) ?? '';
+    const transport = verdict === 'handshake' ? known?.transport : undefined;
+    if (doubt !== undefined) {
+      verdicts.set(server, { verdict, until: Date.now() + holdsMs, definition, transport, doubt, before });
+      return;
+    }
+    verdicts.set(server, { verdict, until: Date.now() + rememberMs, definition, transport });
+    save();
+    if (before !== undefined && before !== verdict) onCorrected(server, before, verdict);
   }
 
   return {
-    get: (server) => findVerdict(server, 0),
-    getCertain: (server) => findVerdict(server, doubtMs),
+    get: findVerdict,
+    getCertain: findCertain,
     isConfigured,
-    set(server, verdict, doubtful = false) {
-      if (isConfigured(server)) return;
+    set: (server, verdict, doubt) => setVerdictFor(server, verdict, doubt),
+    confirmHandshake(server) {
+      if (findCertain(server) === 'handshake') return;
       const known = verdicts.get(server);
-      const before = lastCertain(known);
-      const definition = definitions.get(server) ?? '';
-      const transport = verdict === 'handshake' ? known?.transport : undefined;
-      if (doubtful) {
-        verdicts.set(server, { verdict, until: Date.now() + doubtMs, definition, transport, before });
-        return;
-      }
-      verdicts.set(server, { verdict, until: Date.now() + rememberMs, definition, transport });
-      save();
-      if (before !== undefined && before !== verdict) onCorrected(server, before, verdict);
+      // A server that ends over each probe would be started twice for it again and again, so this verdict is certain. One
+      // that was modern until now may have crashed for another reason.
+      const isLasting = known?.doubt !== 'silence' && lastCertain(known) !== 'modern';
+      setVerdictFor(server, 'handshake', isLasting ? undefined : 'silence', acceptedMs);
     },
     forget(server) {
       const known = verdicts.get(server);
       if (known === undefined) return true;
       if (isConfigured(server) || known.until > Date.now() + rememberMs - settledMs) return false;
-      verdicts.set(server, { ...known, until: 0, before: lastCertain(known) });
+      verdicts.set(server, { ...known, until: 0, doubt: 'answer', before: lastCertain(known) });
       return true;
     },
     applyDefinition,
-    usesSse: (server) => findVerdict(server, 0) === 'handshake' && verdicts.get(server)?.transport === 'sse',
+    usesSse: (server) => findVerdict(server) === 'handshake' && verdicts.get(server)?.transport === 'sse',
     setSse(server, usesSse) {
-      const found = { until: Date.now() + rememberMs, definition: definitions.get(server) ?? '' };
-      const known = isConfigured(server) ? verdicts.get(server) : undefined;
-      const transport = usesSse ? ('sse' as const) : undefined;
-      verdicts.set(server, { ...(known ?? found), verdict: 'handshake', transport });
+      // The old transport exists only in the handshake era.
+      setVerdictFor(server, 'handshake');
+      const known = verdicts.get(server);
+      if (known !== undefined) verdicts.set(server, { ...known, transport: usesSse ? 'sse' : undefined });
       save();
     },
     applyDefinitions(servers) {
@@ -152,17 +180,17 @@ export function setVerdict(
   verdicts: EraVerdicts,
   server: string,
   answer: Message | undefined,
-  isDoubtful = answer === undefined,
+  doubt: EraDoubt | undefined = answer === undefined ? 'answer' : undefined,
 ): boolean {
   const judged = answer === undefined ? 'handshake' : judgeEra(answer);
   const era = judged ?? verdicts.get(server) ?? 'handshake';
-  verdicts.set(server, era, era === 'handshake' && (isDoubtful || judged === undefined));
+  verdicts.set(server, era, era === 'modern' ? undefined : (doubt ?? (judged === undefined ? 'answer' : undefined)));
   return era === 'modern';
 }
 
 function lastCertain(known: StoredVerdict | undefined): EraVerdict | undefined {
   if (known === undefined || known.before !== undefined) return known?.before;
-  return known.until > Date.now() + doubtMs ? known.verdict : undefined;
+  return known.doubt === undefined && known.until > Date.now() ? known.verdict : undefined;
 }
 
 function loadVerdicts(file: string): [string, StoredVerdict][] {

@@ -94,6 +94,8 @@ export interface Link {
   isBusy(): boolean;
   /** Gives up the process of a stdio server that has had no call, so that a link of the other era can use it. */
   releaseProcess?(): SpareProcess | undefined;
+  /** Takes the process of a link of the other era, unless this link has a process. */
+  adoptProcess?(spare: SpareProcess): void;
   /** The link below a bridge, where others use it too. */
   readonly base?: Link;
 }

@@ -96,6 +96,7 @@ export function createLinks(options: LinksOptions): Links {
   function getModernLink(session: Session, server: ServerDefinition, spare?: SpareProcess): Link {
     const scope = processScopeFor(server, session, hasOwnFolder(session));
     const known = pool.find(session, scope, server.name);
+    if (spare !== undefined) known?.link.adoptProcess?.(spare);
     if (known !== undefined) return known.link;
     const createDialect = (remote: Remote) => createModernDialect(remote, verdicts, messageBytes);
     const make = (users: LinkUsers) =>
@@ -202,7 +203,7 @@ export function createLinks(options: LinksOptions): Links {
       const { reply, version, mayBeModern, spare } = await performHandshake(pool, shared, call);
       const opened = { reply, link: shared.link, version };
       if (mayBeModern) {
-        if (verdicts.get(server.name) === 'handshake') verdicts.set(server.name, 'modern', true);
+        if (verdicts.get(server.name) === 'handshake') verdicts.set(server.name, 'modern', 'answer');
         return openTranslated(requireAccess(session, server.name).session, server, call, spare).catch((error) => {
           if (error instanceof EraError) return opened;
           throw error;
@@ -296,11 +297,7 @@ function bridgeStdio(
   spare: SpareProcess | undefined,
 ): Link {
   const connectBase = (onBaseMessage: OnServerMessage) => {
-    // A server that ended over the probe or did not answer it has proved its era now. Without this, it would be started
-    // again and again for a probe.
-    const opening = ownHandshakeOpening(params, () => {
-      if (verdicts.getCertain(server.name) !== 'handshake') verdicts.set(server.name, 'handshake');
-    });
+    const opening = ownHandshakeOpening(params, () => verdicts.confirmHandshake(server.name));
     const link = connect.openStdio(users, server, 'handshake', opening, onBaseMessage, spare);
     return { link, handshake: () => opening.handshake };
   };

@@ -63,11 +63,31 @@ test('what the configuration says holds, is not written down, and goes with it',
 
 test('a doubtful verdict holds for a minute and not over a restart', () => {
   const verdicts = described();
-  verdicts.set('a', 'handshake', true);
+  verdicts.set('a', 'handshake', 'answer');
   expect(verdicts.get('a')).toBe('handshake');
   expect(described().get('a')).toBeUndefined();
   vi.advanceTimersByTime(61_000);
   expect(verdicts.get('a')).toBeUndefined();
+});
+
+test('a handshake after an unanswered probe proves the era, unless the server may only be slow', () => {
+  const verdicts = described();
+  const confirm = (doubt: 'silence' | 'answer') => {
+    verdicts.set('a', 'handshake', doubt);
+    verdicts.confirmHandshake('a');
+    return verdicts.getCertain('a');
+  };
+  expect(confirm('silence')).toBeUndefined();
+  vi.advanceTimersByTime(9 * 60_000);
+  expect(verdicts.get('a')).toBe('handshake');
+  vi.advanceTimersByTime(2 * 60_000);
+  expect(verdicts.get('a')).toBeUndefined();
+  expect(confirm('answer')).toBe('handshake');
+  // A modern server that ends over one probe may have crashed for another reason.
+  verdicts.set('a', 'modern');
+  expect(confirm('answer')).toBeUndefined();
+  expect(verdicts.get('a')).toBe('handshake');
+  expect(described().get('a')).toBe('modern');
 });
 
 test.each(['', '{', 'null', '{}', '[1]', '[["a"]]', '[["a",null]]'])(

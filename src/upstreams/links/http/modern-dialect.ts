@@ -50,7 +50,7 @@ async function probeEra(server: Remote, verdicts: EraVerdicts, maxBytes: number)
   } catch (error) {
     if (error instanceof MessageError || !response.complete) throw error;
   }
-  setVerdict(verdicts, server.name, answer, isDoubtful(status, answer));
+  setVerdict(verdicts, server.name, answer, isDoubtful(status, answer) ? 'answer' : undefined);
 }
 
 /** True for an answer that says little about the server: a login page, or one of an overloaded proxy. */

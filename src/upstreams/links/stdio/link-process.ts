@@ -45,6 +45,8 @@ export interface LinkProcess {
   stop(): void;
   /** Gives the process up, so that a link of the other era can take it. */
   release(): SpareProcess | undefined;
+  /** Takes a process that a link of the other era gave up, unless there is a process already. */
+  adopt(spare: SpareProcess): void;
   /** The process has answered: the delay of its restarts is reset. */
   succeeded(): void;
   /** The reason of `close`; undefined until then. */
@@ -215,12 +217,18 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     else processOptions.watch.failed(failure);
   }
 
-  adoptSpare(state, options, createListener);
+  function adopt(spare: SpareProcess): void {
+    const isFree = state.current === undefined && state.starting === undefined && state.leaving === undefined;
+    if (isFree && state.closing === undefined) adoptSpare(state, options, spare, createListener);
+  }
+
+  if (options.spare !== undefined) adopt(options.spare);
 
   return {
     running: () => state.running,
     ready,
     stop,
+    adopt,
     release() {
       const idle = state.running;
       if (idle === undefined || pending.size() > 0 || state.closing !== undefined) return undefined;
@@ -275,10 +283,11 @@ async function openProcess(
 
 function adoptSpare(
   state: ProcessState,
-  { server, users, pending, spare }: LinkProcessOptions,
+  { server, users, pending }: LinkProcessOptions,
+  spare: SpareProcess,
   createListener: (process: () => ServerProcess) => ProcessListener,
 ): void {
-  const taken = spare?.take(server, users.key);
+  const taken = spare.take(server, users.key);
   if (taken === undefined) return;
   const { process, lastId } = taken;
   // A late answer to the probe must not look like the answer to another request.
@@ -288,7 +297,10 @@ function adoptSpare(
   state.adopted = process;
 }
 
-/** Opens the process of the other link. A server may not work after a probe, so any failure leads to a new process. */
+/**
+ * Opens the process of the other link. A server may not work after a probe, so a failure leads to a new process. A refused
+ * handshake is an answer, and no failure: the process can be used for the other era.
+ */
 async function openAdopted(state: ProcessState, options: LinkProcessOptions): Promise<ServerProcess | undefined> {
   const process = state.adopted;
   state.adopted = undefined;
@@ -300,8 +312,7 @@ async function openAdopted(state: ProcessState, options: LinkProcessOptions): Pr
     return process;
   } catch (error) {
     const isRefusal = isAmbitError(error) && !error.code.startsWith('UPSTREAM_');
-    if (isRefusal || state.closing !== undefined) throw error;
-    if (error instanceof SpareProcessError) await error.spare.take(options.server, options.users.key)?.process.end();
+    if (isRefusal || error instanceof EraError || state.closing !== undefined) throw error;
     state.wasLost = false;
     state.backoff.succeeded();
     return undefined;

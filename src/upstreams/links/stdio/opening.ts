@@ -5,7 +5,7 @@ import { findMember, readRawValue, readStringValue } from '../../../protocol/jso
 import type { Message } from '../../../protocol/message.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
-import { type EraVerdicts, setVerdict } from '../era-verdicts.ts';
+import { type EraDoubt, type EraVerdicts, setVerdict } from '../era-verdicts.ts';
 import { refusedHandshakeError, repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 
@@ -32,8 +32,10 @@ export interface Opening {
 const probeMs = 10_000;
 
 /**
- * Opens a modern process with a probe. Some handshake-era servers would execute a call that they do not understand, so no
- * call reaches a process that has not answered a probe, even if the server is remembered as modern: it may have changed.
+ * Opens a modern process with a probe, even if the server is remembered as modern. The definition of a server does not pin
+ * its program: `npx` may fetch a new version, and a script may be edited. Some handshake-era servers execute calls before
+ * `initialize`, so a wrong verdict could not be corrected without executing the call twice. A modern server must answer
+ * `server/discover`, so the probe costs one round trip to a process whose start takes far longer. A configured `era` saves it.
  */
 export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
   return {
@@ -43,13 +45,15 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
     isProbe: true,
     async perform(ask) {
       if (verdicts.isConfigured(server)) return;
+      // Silence or an exit may have other reasons, so the verdict expires soon.
+      let doubt: EraDoubt | undefined;
       const answer = await ask('server/discover', discoverParams, probeMs).catch((error: unknown) => {
         // The end of the session says nothing about the server.
         if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
+        doubt = isAmbitError(error) && error.code === 'UPSTREAM_TIMEOUT' ? 'silence' : 'answer';
         return undefined;
       });
-      // Silence or an exit may have other reasons, so the verdict expires soon.
-      if (!setVerdict(verdicts, server, answer)) throw unsupportedModernError();
+      if (!setVerdict(verdicts, server, answer, doubt)) throw unsupportedModernError();
     },
     answer: () => undefined,
     isRedundant: () => false,

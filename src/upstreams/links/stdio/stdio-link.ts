@@ -139,6 +139,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
     pending,
     ready: async () => void (await linkProcess.ready()),
     releaseProcess: linkProcess.release,
+    adoptProcess: linkProcess.adopt,
 
     request(call) {
       const closed = linkProcess.closedFor();
