@@ -97,7 +97,7 @@ const rejectingStatuses: ReadonlySet<number> = new Set([400, 404, 405, 406, 415,
  * again before the call is sent once more.
  */
 function isRejection(status: number, bytes: Buffer): boolean {
-  if (status >= 400) return mayBeOtherEra(readMessage(bytes));
+  if (status >= 400) return rejectingStatuses.has(status) && mayBeOtherEra(readMessage(bytes));
   // Most answers are excluded here, without reading them.
   if (bytes.length > maxRejectionBytes || !bytes.includes('nitiali')) return false;
   const { error } = readMessage(bytes);

@@ -180,7 +180,7 @@ export function setVerdict(
   verdicts: EraVerdicts,
   server: string,
   answer: Message | undefined,
-  doubt: EraDoubt | undefined = answer === undefined ? 'answer' : undefined,
+  doubt: EraDoubt | undefined,
 ): boolean {
   const judged = answer === undefined ? 'handshake' : judgeEra(answer);
   const era = judged ?? verdicts.get(server) ?? 'handshake';

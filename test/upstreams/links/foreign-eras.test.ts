@@ -56,6 +56,7 @@ async function startHttpServer() {
 const http = {
   'http-go-sdk': await startHttpServer(),
   'http-no-list': await startHttpServer(),
+  'http-rmcp': await startHttpServer(),
   'http-becomes-typescript-v1': await startHttpServer(),
   'http-becomes-go-sdk-200': await startHttpServer(),
   'http-becomes-modern': await startHttpServer(),
@@ -146,6 +147,8 @@ describe('servers that Ambit does not know yet', () => {
   test.each(Object.entries(http))('a modern client calls %s', async (name, server) => {
     const client = await own.connect(name, 'modern');
     expect([await client.call('echo'), await client.call('echo')]).toEqual(['call 1', 'call 2']);
+    const [found] = (await own.gateway.listServers()).filter((each) => each.name === name);
+    expect(found?.era).toBe(['modern', 'no-list'].includes(server.kind) ? 'modern' : 'handshake');
     expect(server.asked.filter((method) => method === 'server/discover').length).toBe(name === 'http-no-list' ? 2 : 1);
     expect(await own.errorsOf(name)).toEqual([null]);
   });
