@@ -137,8 +137,8 @@ export function createEraVerdicts(
     applyDefinition,
     usesSse: (server) => findVerdict(server) === 'handshake' && verdicts.get(server)?.transport === 'sse',
     setSse(server, usesSse) {
-      // The old transport exists only in the handshake era.
-      setVerdictFor(server, 'handshake');
+      // The transport exists only in the handshake era. A server that has given it up may be modern by now.
+      setVerdictFor(server, 'handshake', usesSse ? undefined : 'answer');
       const known = verdicts.get(server);
       if (known !== undefined) verdicts.set(server, { ...known, transport: usesSse ? 'sse' : undefined });
       save();
