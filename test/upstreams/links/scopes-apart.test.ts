@@ -87,8 +87,10 @@ describe.each(pairs)(
       const { taskId } = (task.result?.['task'] ?? task.result) as { taskId?: string };
       expect(taskId).toContain('task of ann');
       if (speaks === era) {
-        expect(JSON.stringify(await a.request('tasks/get', { taskId }))).toContain('working');
-        expect((await b.request('tasks/get', { taskId })).error?.message).toBe('Task not found');
+        const extensions = { 'io.modelcontextprotocol/tasks': {} };
+        const _meta = { 'io.modelcontextprotocol/clientCapabilities': { extensions } };
+        expect(JSON.stringify(await a.request('tasks/get', { taskId, _meta }))).toContain('working');
+        expect((await b.request('tasks/get', { taskId, _meta })).error?.message).toBe('Task not found');
       }
       if (era !== 'modern' || speaks !== 'modern') return;
       const asked = await a.request('tools/call', { name: 'state', arguments: { marker: 'ann' } });
