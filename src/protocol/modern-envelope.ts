@@ -22,8 +22,7 @@ const versionKey = 'io.modelcontextprotocol/protocolVersion';
 const capabilitiesKey = 'io.modelcontextprotocol/clientCapabilities';
 /** The extension for long-running calls (SEP-2663). */
 export const tasksExtension = 'io.modelcontextprotocol/tasks';
-/** The methods of the tasks extension. Only clients that declare it may use them. */
-const taskMethods: ReadonlySet<string> = new Set(['tasks/get', 'tasks/update', 'tasks/cancel']);
+const removedMethods: ReadonlySet<string> = new Set(['initialize', 'tasks/result']);
 
 /** Reads the revision that a message claims; undefined in the handshake era. */
 export function readClaimedVersion(message: Message): string | undefined {
@@ -49,11 +48,9 @@ export function findEnvelopeError(message: Message, headers: MirroredHeaders | u
   if (claimed !== modernVersion) return unsupportedVersion(claimed);
   const capabilities = findMember(message.meta, capabilitiesKey);
   if (capabilities === undefined) return { rpc: -32602, message: `_meta["${capabilitiesKey}"] is missing` };
-  // A server that serves both eras would take it for a handshake.
-  if (message.method === 'initialize') return { rpc: -32601, message: 'Method not found', status: 404 };
-  if (!taskMethods.has(message.method) || declaresTasks(message)) return undefined;
-  const { rpc, message: text, data } = missingTasksError();
-  return { rpc, message: text, data };
+  // A server that serves both eras would take it for a request of the earlier one.
+  if (removedMethods.has(message.method)) return { rpc: -32601, message: 'Method not found', status: 404 };
+  return undefined;
 }
 
 function unsupportedVersion(requested: string): EnvelopeError {

@@ -37,7 +37,9 @@ describe('headers that must agree with the body', () => {
     ['resources/read', '"uri":"a:b"', { name: 'a:b' }, undefined],
     ['resources/read', '"uri":"a:b","name":"x"', { name: 'x' }, -32020],
     ['prompts/get', '"name":"p"', { name: 'q' }, -32020],
-    ['tasks/get', '"taskId":"t"', { name: 't' }, -32021],
+    ['tasks/get', '"taskId":"t"', { name: 't' }, undefined],
+    ['tasks/result', '"taskId":"t"', {}, -32601],
+    ['initialize', '"x":1', {}, -32601],
     ['tasks/cancel', '"taskId":"t"', { name: 'u' }, -32020],
     ['tools/list', '"name":"x"', {}, undefined],
     ['acme/do', '"name":"x"', {}, undefined],
@@ -53,6 +55,12 @@ describe('headers that must agree with the body', () => {
     const future = meta.replace(version, '2027-01-01');
     expect(findErrorCode('tools/list', future, { version: '2027-01-01' })).toBe(-32022);
     expect(findErrorCode('tools/list', future, {})).toBe(-32020);
+  });
+
+  test('go-sdk: a notification needs no envelope, over HTTP and on stdio', () => {
+    expect(findErrorCode('notifications/cancelled', '"requestId":3', { method: undefined }, '')).toBeUndefined();
+    const body = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}';
+    expect(findEnvelopeError(readMessage(Buffer.from(body)), undefined)).toBeUndefined();
   });
 
   test('notifications need no headers, but headers must agree', () => {
