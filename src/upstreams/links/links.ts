@@ -213,6 +213,28 @@ export function createLinks(options: LinksOptions): Links {
       return opened;
     },
 
+    ...createLinkQueries(pool),
+
+    async endSession(sessionId, reason, server) {
+      await pool.removeSession(sessionId, reason, (link) => server === undefined || link.server === server);
+      if (server === undefined) connect.forgetSession(sessionId);
+    },
+
+    end: (server, reason, fits) =>
+      pool.end(reason, ({ link, users }) => link.server === server && [...users.sessions.values()].some(fits)),
+
+    async close() {
+      clearInterval(timer);
+      await pool.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
+    },
+  };
+}
+
+/** The questions about the pool that the gateway asks. */
+function createLinkQueries(
+  pool: LinkPool,
+): Pick<Links, 'listFor' | 'workspacesOf' | 'retire' | 'isRetired' | 'sessionsOf'> {
+  return {
     listFor: (sessionId, server) =>
       pool
         .ofSession(sessionId)
@@ -229,19 +251,6 @@ export function createLinks(options: LinksOptions): Links {
     isRetired: (link, sessionId) => pool.isRetired(link) || !pool.serves(link, sessionId),
 
     sessionsOf: pool.sessionsOf,
-
-    async endSession(sessionId, reason, server) {
-      await pool.removeSession(sessionId, reason, (link) => server === undefined || link.server === server);
-      if (server === undefined) connect.forgetSession(sessionId);
-    },
-
-    end: (server, reason, fits) =>
-      pool.end(reason, ({ link, users }) => link.server === server && [...users.sessions.values()].some(fits)),
-
-    async close() {
-      clearInterval(timer);
-      await pool.close(new AmbitError('SESSION_ENDED', { what: 'The gateway is shutting down.' }));
-    },
   };
 }
 
