@@ -221,7 +221,8 @@ describe.each(servers)('P4: to %s', (server) => {
         meta: forged,
       }),
     );
-    expect(stolen.error?.message).toBe('Task not found');
+    // A server of the handshake era without tasks knows no such method.
+    expect(stolen.error?.message).toBe(server.endsWith('-old') ? 'Method not found' : 'Task not found');
     await other.leave();
   });
 });

@@ -28,7 +28,13 @@ export function checkRefusals(list: RequestStages, tell: (refusal: string) => vo
       const { around } = stage;
       return {
         ...stage,
-        around: async (exchange, next) => around(exchange, next as never).catch(failed),
+        async around(exchange, next) {
+          try {
+            return await around(exchange, next as never);
+          } catch (error) {
+            return failed(error);
+          }
+        },
       };
     }
     const { before } = stage;
