@@ -62,6 +62,24 @@ function findTaskOwner(exchange: PreparedExchange, seals: Seals): ServerDefiniti
   throw new ProtocolError(-32602, 200, 'Task not found');
 }
 
+/** The capabilities that each server declared last. */
+const lastDeclared = new WeakMap<ServerDefinition, Readonly<Record<string, unknown>>>();
+
+/** Asks what a server declares. One that does not answer now still declares what it did: no other takes its methods. */
+async function findDeclared(
+  exchange: PreparedExchange,
+  server: ServerDefinition,
+  fetchCapabilities: ServerCallers['fetchCapabilities'],
+): Promise<Readonly<Record<string, unknown>>> {
+  try {
+    const declared = await withTimeout(fetchCapabilities(exchange, server), declareMs);
+    lastDeclared.set(server, declared);
+    return declared;
+  } catch {
+    return lastDeclared.get(server) ?? {};
+  }
+}
+
 /** Finds the only server that declares the capability or extension of a method. */
 async function findDeclaringServer(
   exchange: PreparedExchange,
@@ -69,12 +87,7 @@ async function findDeclaringServer(
 ): Promise<ServerDefinition | undefined> {
   const { message, available, era } = exchange;
   const declares = await Promise.all(
-    available.map((server) =>
-      withTimeout(fetchCapabilities(exchange, server), declareMs).then(
-        (capabilities) => belongsTo(message.method, capabilities),
-        () => false,
-      ),
-    ),
+    available.map(async (server) => belongsTo(message.method, await findDeclared(exchange, server, fetchCapabilities))),
   );
   const [owner, ...others] = available.filter((_, index) => declares[index]);
   if (others.length === 0 && owner !== undefined) return owner;

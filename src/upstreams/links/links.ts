@@ -329,8 +329,10 @@ function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer,
 
 /** Makes room for a link of the session: a client that declares other capabilities each time must not get ever more. */
 function evictIdleLink(pool: LinkPool, session: Session, server: ServerDefinition): void {
-  if (server.kind !== 'stdio') return;
-  const siblings = pool.ofSession(session.id).filter(({ link }) => link.server === server.name);
+  // Over HTTP each handshake-era client has a link of its own, and limits of its own.
+  const siblings = pool
+    .ofSession(session.id)
+    .filter(({ link, name }) => link.server === server.name && (server.kind === 'stdio' || isBridged(name)));
   if (siblings.length < maxIdleLinks) return;
   // One session must not end the links that others use.
   const own = siblings.filter(({ users }) => users.sessions.size === 1);
@@ -338,9 +340,14 @@ function evictIdleLink(pool: LinkPool, session: Session, server: ServerDefinitio
     ({ link, pendingHandshake }) =>
       link.callerCount() === 0 && pendingHandshake === undefined && !link.isBusy() && link.era === 'handshake',
   );
-  const idle = deserted ?? own.find(({ name, link }) => name.includes(' bridged ') && !link.isBusy());
+  const idle = deserted ?? own.find(({ name, link }) => isBridged(name) && !link.isBusy());
   if (idle !== undefined) pool.discard(idle);
   else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
+}
+
+/** Tells whether a link with this name is the bridge of a modern client. Names of servers have no spaces. */
+function isBridged(name: string): boolean {
+  return name.includes(' bridged ');
 }
 
 /** Sends `initialize` over a pooled link, once however many clients come together. A refused link is discarded. */

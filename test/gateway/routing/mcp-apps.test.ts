@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { defineServer, eras, openBoundedGateway } from '../bounded-gateway.ts';
 import { type EchoingUpstream, startEchoUpstream } from '../echoing-upstream.ts';
 import { createRawClient } from '../raw-client.ts';
@@ -257,16 +257,20 @@ test('P1: clients that show apps are told of them at once, and known lists cost 
   expect(shaking.opened?.result?.['capabilities']).toMatchObject({ extensions: { 'io.modelcontextprotocol/ui': {} } });
   expect(asks).toBe(0);
   const client = await open('modern');
-  const timeDiscover = async () => {
-    const from = performance.now();
+  const discover = async () => {
     const { result } = await client.request('server/discover');
     expect(result?.['capabilities']).toMatchObject({ extensions: { 'x/one': { name: 'one' } } });
-    return performance.now() - from;
   };
-  const first = await timeDiscover();
+  await discover();
   const counts = () => upstreams.map(({ asked }) => asked.length);
   const before = counts();
-  expect(await timeDiscover()).toBeLessThan(first / 2);
+  // No timeout can end while the clock stands still, so an answer that waits for the hanging server never comes.
+  vi.useFakeTimers({ toFake: ['setTimeout'] });
+  try {
+    await discover();
+  } finally {
+    vi.useRealTimers();
+  }
   await hanging.close();
   await client.request('tools/list');
   await client.request('tools/list');
@@ -296,6 +300,39 @@ test('P1: a handshake-era server hears the extensions and the name of a modern c
   for (const each of [client, other, all]) await each.close();
   const translated = await on.connect(id, 'handshake', 'one');
   expect(translated.opened?.result?.['capabilities']).toMatchObject({ extensions: { 'x/one': { name: 'one' } } });
+});
+
+test('S8: a client that changes its extensions with each request keeps few links to a server over HTTP', async () => {
+  await on.start('modern', { servers: { old: { url: handshake.url, era: 'handshake' } } });
+  const client = await on.connect((await on.gateway.createSession()).id, 'modern', 'old');
+  const ask = (n: number) =>
+    client.request('tools/list', {
+      _meta: { 'io.modelcontextprotocol/clientCapabilities': { extensions: { [`x/${n}`]: {} } } },
+    });
+  shaken.length = 0;
+  for (let n = 0; n < 12; n++) await ask(n);
+  await ask(11);
+  expect(shaken).toHaveLength(12);
+  // The first link was closed to make room, so its client shakes hands again.
+  await ask(0);
+  expect(shaken).toHaveLength(13);
+});
+
+test('S2: no server takes over the methods of another one that has stopped answering', async () => {
+  const declares = (method: string) =>
+    method === 'server/discover'
+      ? { ...hints, supportedVersions: ['2026-07-28'], capabilities: { extensions: { 'acme/notes': {} } } }
+      : { resultType: 'complete' };
+  const [real, thief] = [await startEchoUpstream(declares), await startEchoUpstream(declares)];
+  const define = ({ url }: EchoingUpstream) => ({ url, era: 'modern' as const });
+  await on.start('modern', { servers: { real: define(real), thief: define(thief) } });
+  const client = await on.connect((await on.gateway.createSession()).id, 'modern');
+  const ask = async () => (await client.request('notes/write')).error?.message;
+  expect(await ask()).toContain('several servers declare it: "real", "thief"');
+  await real.close();
+  expect(await ask()).toContain('several servers declare it: "real", "thief"');
+  await thief.close();
+  expect(thief.asked.map(({ method }) => method)).not.toContain('notes/write');
 });
 
 test('S8: a client that changes its name with each request gets one process', async () => {
