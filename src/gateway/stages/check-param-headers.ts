@@ -24,6 +24,9 @@ type ToolHeaders = ReadonlyMap<string, readonly MirroredArgument[]>;
 
 const annotation = Buffer.from('x-mcp-header');
 const maxLists = 1000;
+/** The annotated tools of one list. A server decides how many pages it has. */
+const maxTools = 10_000;
+const maxNameLength = 100;
 const maxDepth = 8;
 
 /**
@@ -64,15 +67,19 @@ export function checkParamHeaders(
     return reply;
   }
 
-  function learnHeaders({ session, server }: PreparedExchange, reply: FinalReply): void {
-    if (reply.kind !== 'message' || !reply.bytes.includes(annotation)) return;
+  /** Learns from one page. The first page replaces the list before it, so that no list grows with each request. */
+  function learnHeaders({ session, server, message }: PreparedExchange, reply: FinalReply): void {
+    if (reply.kind !== 'message') return;
     const key = `${session.id} ${server}`;
+    if (lists.size > 0 && findMember(message.params?.shape, 'cursor') === undefined) lists.delete(key);
+    if (!reply.bytes.includes(annotation)) return;
     const found = readToolHeaders(reply.bytes);
     for (const name of found.keys()) {
       const owner = server === allServers ? splitPublicName(name)?.server : server;
       if (owner !== undefined) annotated.add(owner);
     }
-    remember(key, new Map([...(lists.get(key) ?? []), ...found]));
+    const merged = new Map([...(lists.get(key) ?? []), ...found]);
+    remember(key, merged.size > maxTools ? found : merged);
   }
 
   async function fetchHeaders(exchange: PreparedExchange, upstream: ServerDefinition): Promise<ToolHeaders> {
@@ -85,6 +92,8 @@ export function checkParamHeaders(
       owner: resolution.listOwnerFor(session, upstream),
       scopeKey: sessionScopeKey(session),
       ask: serverCallers.ask(exchange, upstream),
+      // This may be the first listing, which pins the tools of all clients.
+      askAs: serverCallers.askAs(exchange, upstream),
     });
     if (offer === undefined) return new Map();
     const found = readHeaders(offer.tools.filter((text) => text.includes('x-mcp-header')));
@@ -137,9 +146,11 @@ function assertHeaders({ message, headers }: PreparedExchange, expected: readonl
       args,
     );
     if (value === undefined || value === null) continue;
-    const said = sent[header];
-    if (said === undefined || decodeParam(said) !== String(value)) {
-      throw new ProtocolError(-32020, 400, `The ${header} header and the argument ${path.join('.')} must agree`);
+    const given = sent[header];
+    if (given === undefined || decodeParam(given) !== String(value)) {
+      // Servers choose these names, and their length.
+      const [said, meant] = [header, path.join('.')].map((name) => name.slice(0, maxNameLength));
+      throw new ProtocolError(-32020, 400, `The ${said} header and the argument ${meant} must agree`);
     }
   }
 }

@@ -58,7 +58,7 @@ interface CheckedTools {
 export function createPinnedTools(approvals: Approvals, journal: Journal, log: Log): PinnedTools {
   const reported = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
-  /** The listings for other clients that are under way, by server. */
+  /** The listings for other clients that are under way, by name and definition of the server. */
   const listing = new Map<string, Promise<ToolPins[]>>();
   const listed = new WeakMap<Offer, Promise<ToolPins[]>>();
   /** The definition hashes of servers whose templates were left out, by name. */
@@ -94,14 +94,15 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
    * listed are not pinned.
    */
   function listForOtherClients(server: ServerDefinition, offer: Offer, query: PinQuery): Promise<ToolPins[]> {
-    const { name } = server;
+    const { name, definitionHash } = server;
     const { askAs } = query;
-    const known = listed.get(offer) ?? listing.get(name);
+    const key = `${name} ${definitionHash}`;
+    const known = listed.get(offer) ?? listing.get(key);
     if (known !== undefined || askAs === undefined) return known ?? Promise.resolve([]);
     const others = ['{}', createWidestCapabilities(server.push)].filter((each) => each !== query.capabilities);
     const asked = Promise.all(others.map((capabilities) => listAsClient(name, askAs, capabilities)));
-    const found = asked.then((lists) => lists.flat()).finally(() => listing.delete(name));
-    listing.set(name, found);
+    const found = asked.then((lists) => lists.flat()).finally(() => listing.delete(key));
+    listing.set(key, found);
     listed.set(offer, found);
     return found;
   }

@@ -37,7 +37,8 @@ async function client(
 ): Promise<Client> {
   const { token } = await ambit.session({ servers: [server] });
   const found = new Client({ name: 'test', version: '1' }, { versionNegotiation: { mode }, capabilities });
-  const requestInit = { headers: { Authorization: `Bearer ${token}` } };
+  // With the header of a parameter, Ambit looks for it in the list of the tools before the call.
+  const requestInit = { headers: { Authorization: `Bearer ${token}`, 'Mcp-Param-Any': 'x' } };
   await found.connect(new StreamableHTTPClientTransport(new URL(address), { requestInit }));
   return found;
 }
@@ -59,6 +60,7 @@ describe.each([
     const described = async (from: Client) =>
       (await from.listTools()).tools.map(({ name, description }) => `${name}: ${description}`).sort();
     const plain = await client(server, `${ambit.url}${path}`, mode);
+    expect(await plain.callTool({ name: 'never-listed', arguments: {} })).toMatchObject({ isError: true });
     expect(await described(plain)).toEqual(['read: Reads', 'turn: Does nothing much']);
     // The process of the other listing has ended, or is about to.
     await expect.poll(() => countProcesses(server), { timeout: 50_000 }).toBe(1);
