@@ -214,6 +214,23 @@ describe('between the eras', () => {
     expect((await askModern(url, mine, 'tasks/cancel', task.taskId)).result).toEqual({ resultType: 'complete' });
   });
 
+  test('S8: tasks that have got their answers make room for others', async () => {
+    const runTask = async () => {
+      const { taskId } = (await readAnswer(callModern(ambit.mcp('old'), mine, 'run', '{"ask":true}'))).result as Task;
+      const get = () => askModern(ambit.mcp('old'), mine, 'tasks/get', taskId);
+      const { result, error } = await get();
+      if (error !== undefined) return error;
+      const [key] = Object.keys(result?.inputRequests as object);
+      const given = `,"inputResponses":{"${key}":{"action":"accept"}}`;
+      await askModern(ambit.mcp('old'), mine, 'tasks/update', taskId, given);
+      return (await get()).result?.status;
+    };
+    for (const _ of [1, 2]) {
+      const states = await Promise.all(Array.from({ length: 20 }, runTask));
+      expect(states).toEqual(Array(20).fill('completed'));
+    }
+  });
+
   test('a tool that runs only as a task is refused to a modern client without the extension', async () => {
     const meta =
       '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}';

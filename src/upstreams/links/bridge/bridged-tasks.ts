@@ -37,6 +37,7 @@ interface WaitingTask {
 }
 
 const relatedTaskKey = 'io.modelcontextprotocol/related-task';
+/** The tasks of one session that may wait at the same time. Sessions that share a process do not take each other's room. */
 const maxWaiting = 32;
 const holdMs = 10 * 60 * 1000;
 /** The time that `tasks/get` waits for the questions of a task. */
@@ -189,6 +190,10 @@ function createWaitingTasks(binding: Binding, ask: AskAboutTask, openChannel: Ch
     return openTaskId(bindToSession(binding, sessionIdOf(call)), taskId);
   }
 
+  function countTasks(sessionId: string): number {
+    return [...waiting.values()].filter((task) => task.sessionId === sessionId).length;
+  }
+
   function dropTask(upstreamTaskId: string, why: string): void {
     for (const { respond, upstreamId } of waiting.get(upstreamTaskId)?.questions.values() ?? [])
       respond(composeError(upstreamId, -32603, why));
@@ -201,8 +206,8 @@ function createWaitingTasks(binding: Binding, ask: AskAboutTask, openChannel: Ch
       const upstreamTaskId = openId(call, taskId);
       if (upstreamTaskId === undefined) return new Map();
       const known = waiting.get(upstreamTaskId);
-      if (known === undefined && waiting.size >= maxWaiting) throw new AmbitError('OVERLOADED');
       const sessionId = sessionIdOf(call);
+      if (known === undefined && countTasks(sessionId) >= maxWaiting) throw new AmbitError('OVERLOADED');
       const task = known ?? { sessionId, questions: new Map(), isFetching: false, wakers: new Set(), lastUsedAt: 0 };
       waiting.set(upstreamTaskId, task);
       task.lastUsedAt = Date.now();
@@ -217,6 +222,8 @@ function createWaitingTasks(binding: Binding, ask: AskAboutTask, openChannel: Ch
           .finally(() => {
             task.isFetching = false;
             wakeAll(task);
+            // The server has answered, so it asks nothing more. If it does, the next `tasks/get` starts again.
+            if (task.questions.size === 0 && waiting.get(upstreamTaskId) === task) waiting.delete(upstreamTaskId);
           });
       }
       await Promise.race([woken, pause(questionMs, undefined, { ref: false })]);
