@@ -3,6 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type EchoingUpstream, startEchoUpstream } from '../gateway/echoing-upstream.ts';
 import { proof } from '../proof.ts';
 import {
   bearerHeader,
@@ -30,8 +31,17 @@ let ambit: EmbeddedAmbit;
 let all: string;
 let mine: string;
 let theirs: string;
+let web: EchoingUpstream;
+/** Called when the server "web" gets a call, which it never answers. */
+let reachedWeb = () => {};
 
 beforeAll(async () => {
+  web = await startEchoUpstream((method) => {
+    if (method === 'initialize')
+      return { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 's', version: '1' } };
+    if (method === 'tools/call') reachedWeb();
+    return method === 'tools/call' ? new Promise(() => {}) : { tools: [] };
+  });
   ambit = await startEmbeddedAmbit({
     servers: {
       old: { ...fixture(sdk1, '{"experimental":{"acme":{}},"shared":{}}'), era: 'handshake' },
@@ -40,6 +50,7 @@ beforeAll(async () => {
       newer: { ...fixture(ext2), era: 'modern' },
       everything: { command: process.execPath, args: [everything], push: { elicitation: true } },
       once: { ...fixture(sdk1), era: 'handshake', scope: 'call' },
+      web: { url: web.url, era: 'handshake' },
     },
   });
   all = `${ambit.url}/mcp`;
@@ -48,7 +59,10 @@ beforeAll(async () => {
   [mine, theirs] = sessions.map(({ token }) => token) as [string, string];
 });
 
-afterAll(() => ambit?.stop());
+afterAll(async () => {
+  await ambit?.stop();
+  await web?.close();
+});
 
 type Task = Record<string, unknown> & { readonly taskId: string };
 type Answer = Awaited<ReturnType<typeof readAnswer>>;
@@ -253,6 +267,24 @@ describe('between the eras', () => {
     expect(received).not.toMatch(/task/);
     expect((await askHandshake(client, 'tasks/get', { taskId: 'x' })).error?.code).toBe(-32601);
   });
+});
+
+test.each(['all', 'web'])('S8: a cancellation that names a foreign task still ends its call (%s)', async (address) => {
+  const isAll = address === 'all';
+  const { token } = await ambit.open({ servers: ['web'] });
+  const client = await connectHandshake(isAll ? all : ambit.mcp('web'), token);
+  const arrived = new Promise<void>((resolve) => {
+    reachedWeb = resolve;
+  });
+  const call = `{"name":"${isAll ? 'web__hang' : 'hang'}","arguments":{}}`;
+  const calling = client.post(`{"jsonrpc":"2.0","id":77,"method":"tools/call","params":${call}}`);
+  await arrived;
+  const meta = '{"io.modelcontextprotocol/related-task":{"taskId":"foreign"}}';
+  const params = `{"requestId":77,"_meta":${meta}}`;
+  const sent = await client.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`);
+  expect([sent.status, await sent.rest()]).toEqual([202, []]);
+  // Nothing comes, and the call is over.
+  expect(await (await calling).rest()).toEqual([]);
 });
 
 test('a server whose process ends with the call has no tasks in either era', async () => {

@@ -369,10 +369,7 @@ function cancelAtServers(
   for (const link of available.flatMap(({ name }) => links.listFor(session.id, name))) {
     link.cancel(channel.owner, id, message);
     for (const child of children) {
-      child.then(
-        (each) => link.cancel(each, id, message),
-        () => {},
-      );
+      child.then((each) => link.cancel(each, id, message)).catch(() => {});
     }
   }
 }
@@ -380,9 +377,6 @@ function cancelAtServers(
 function forwardRootsChange({ message, channel, headers, edits }: PreparedExchange, { children }: CompositeLink): void {
   const call = { message, edits, channel, headers, acting: undefined, cancelOnGone: false };
   for (const child of children.values()) {
-    child.then(
-      (caller) => caller.link.notify({ ...call, caller }),
-      () => {},
-    );
+    child.then((caller) => caller.link.notify({ ...call, caller })).catch(() => {});
   }
 }

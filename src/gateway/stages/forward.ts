@@ -70,10 +70,9 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
         link.cancel(caller ?? channel.owner, readRawValue(message.bytes, requestId), message);
       }
     } else if (caller !== undefined && exchange.server === allServers && upstream.kind !== 'in-process') {
-      Promise.resolve(serverCallers.find(exchange, upstream)).then(
-        (child) => child.link.notify(createCall(exchange, child)),
-        () => {},
-      );
+      Promise.resolve(serverCallers.find(exchange, upstream))
+        .then((child) => child.link.notify(createCall(exchange, child)))
+        .catch(() => {});
     } else if (caller !== undefined) {
       caller.link.notify(createCall(exchange, caller));
     } else if (exchange.era === 'modern') {

@@ -129,7 +129,7 @@ export function createHttpLink(options: HttpLinkOptions): BaseLink {
       pending.take(call.upstreamId);
       if (named !== undefined && dialect.era === 'handshake') {
         const edits = [...stripReservedMeta(message, binding.keys?.()), replaceValue(named, String(call.upstreamId))];
-        void postMessage(parts, toUpstreamNotification(message, edits, binding), message);
+        postNotification(parts, { message, edits });
       }
       abortSending(call);
       call.settle({ kind: 'accepted' });

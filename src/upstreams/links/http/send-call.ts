@@ -272,7 +272,7 @@ export function postMessage({ server, dialect }: LinkParts, bytes: Buffer, messa
 }
 
 /** Posts a notification of the client. */
-export function postNotification(parts: LinkParts, { message, edits }: UpstreamCall): void {
+export function postNotification(parts: LinkParts, { message, edits }: Pick<UpstreamCall, 'message' | 'edits'>): void {
   try {
     const sent = postMessage(parts, toUpstreamNotification(message, edits, parts.binding), message);
     const isLast = message.method === 'notifications/initialized';
