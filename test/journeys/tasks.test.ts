@@ -208,6 +208,10 @@ describe('between the eras', () => {
     const { result } = await askModern(url, mine, 'tasks/get', failed.taskId);
     expect(result).toMatchObject({ status: 'completed', result: { isError: true, content: [{ text: 'no' }] } });
     expect(JSON.stringify(result)).not.toContain('related-task');
+    const odd = await start('{"text":"null"}');
+    expect((await askModern(url, mine, 'tasks/get', odd.taskId)).error?.data).toMatchObject({
+      code: 'UPSTREAM_FAILED',
+    });
 
     const task = await start('{"ask":true}');
     const listener = await sendModern(url, mine, {

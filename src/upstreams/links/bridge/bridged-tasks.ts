@@ -100,7 +100,8 @@ export function createBridgedTasks(binding: Binding, link: BaseLink, openChannel
   async function describeTask(call: UpstreamCall, taskId: string, mayWait = true): Promise<Message | string> {
     const answer = await ask(call, 'tasks/get', taskId);
     if (answer.result === undefined) return answer;
-    const task = JSON.parse(readRawValue(answer.bytes, answer.result)) as HandshakeTask;
+    const task = readTask(readRawValue(answer.bytes, answer.result));
+    if (task === undefined) throw invalidTaskError(binding.server);
     if (task.status === 'completed' || task.status === 'failed') {
       const { bytes, error, result } = withoutRelatedTask(await ask(call, 'tasks/result', taskId));
       if (error !== undefined) return writeTask({ ...task, status: 'failed' }, `"error":${readRawValue(bytes, error)}`);
@@ -298,6 +299,16 @@ function readTaskTool({ name, execution }: ListedTool): string | undefined {
   return typeof name === 'string' && execution?.taskSupport === 'required' ? name : undefined;
 }
 
+/** Reads a task; undefined if a server wrote something else. */
+function readTask(text: string): HandshakeTask | undefined {
+  const task = JSON.parse(text) as HandshakeTask | null;
+  return typeof task?.taskId === 'string' && typeof task.status === 'string' ? task : undefined;
+}
+
+function invalidTaskError(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" described a task that is not valid.` });
+}
+
 /** Writes the members of a modern task, without braces. */
 function writeTask(task: HandshakeTask, more?: string): string {
   const { taskId, status, statusMessage, createdAt, lastUpdatedAt, ttl = null, pollInterval } = task;
@@ -319,9 +330,10 @@ function writeTask(task: HandshakeTask, more?: string): string {
 export function toModernTaskAnswer(answer: Message): Buffer | undefined {
   const member = findMember(answer.result?.shape, 'task');
   if (member === undefined) return undefined;
-  const task = JSON.parse(readRawValue(answer.bytes, member)) as HandshakeTask | null;
-  if (typeof task?.taskId !== 'string') return undefined;
-  return composeResult(answer.id as string, `{"resultType":"task",${writeTask(task)}}`);
+  const task = readTask(readRawValue(answer.bytes, member));
+  return task === undefined
+    ? undefined
+    : composeResult(answer.id as string, `{"resultType":"task",${writeTask(task)}}`);
 }
 
 /** Removes the reference to the task, which the modern era does not have. */
