@@ -27,7 +27,9 @@ const paths: ReadonlyMap<string, { readonly isContained: boolean }> = new Map([
   ['messages content resource uri', { isContained: true }],
   ['contents uri', { isContained: true }],
 ]);
-const keyNames = new Set([...paths.keys()].flatMap((path) => path.split(' ')));
+/** A modern `tasks/get` has the result of the call in this member. */
+const taskResult = 'result';
+const keyNames = new Set([taskResult, ...[...paths.keys()].flatMap((path) => path.split(' '))]);
 const maxDepth = 4;
 
 /** Finds the resource addresses in the result of a tool or a prompt. A result without any is not parsed. */
@@ -40,8 +42,10 @@ export function findUris(bytes: Buffer): ResourceUri[] {
   const { result } = readMessage(bytes);
   const found: ResourceUri[] = [];
   if (result === undefined) return found;
-  walkStrings(bytes, result.start, result.end, (start, end, keys, isKey) => {
-    if (isKey || keys.length < 2 || keys.length > maxDepth) return;
+  walkStrings(bytes, result.start, result.end, (start, end, path, isKey) => {
+    if (isKey || path.length < 2) return;
+    const keys = findReading(path[0] as string, keyNames) === taskResult ? path.slice(1) : path;
+    if (keys.length < 2 || keys.length > maxDepth) return;
     const isUri = findReading(keys.at(-1) as string, keyNames) === 'uri';
     const place = isUri ? paths.get(keys.map((key) => findReading(key, keyNames)).join(' ')) : undefined;
     if (place === undefined && !isAppUriPath(keys)) return;
