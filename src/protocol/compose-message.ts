@@ -1,4 +1,4 @@
-import { type AmbitError, errorTable } from '../errors.ts';
+import { AmbitError, errorTable } from '../errors.ts';
 
 /** Composes the messages that Ambit sends itself. `id` is the raw text of the id, so that it returns unchanged. */
 
@@ -53,4 +53,14 @@ function createRefusalData(error: AmbitError): Record<string, unknown> {
     hint: error.hint,
     ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }),
   };
+}
+
+/** The answer to a call whose real answer a client has missed for good. */
+export function composeLostAnswer(requestId: string): Buffer {
+  // The code must not be a retryable one: the call would run twice.
+  const loss = new AmbitError('UPSTREAM_TOO_LARGE', {
+    what: 'The connection was lost, and the messages that followed were more than Ambit keeps. The call may have taken effect.',
+    hint: 'Check whether it did before you repeat it.',
+  });
+  return composeRequestRefusal(requestId, loss);
 }

@@ -1,8 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
-import { AmbitError } from '../../errors.ts';
 import type { DeliveryListener } from '../../protocol/channel.ts';
-import { composeRequestRefusal } from '../../protocol/compose-message.ts';
+import { composeLostAnswer } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
@@ -14,6 +13,9 @@ export interface ResumeLimits {
   /** Streams without a connection, of one transport session. */
   readonly streamsPerClient: number;
   readonly bytesPerClient: number;
+  /** Streams without a connection, of all transport sessions of one user. */
+  readonly streamsPerUser: number;
+  readonly bytesPerUser: number;
   readonly streams: number;
   readonly bytes: number;
   /** How long a stream waits for its client. */
@@ -28,6 +30,8 @@ const defaultLimits: ResumeLimits = {
   bytesPerStream: 4 * mebibyte,
   streamsPerClient: 32,
   bytesPerClient: 8 * mebibyte,
+  streamsPerUser: 512,
+  bytesPerUser: 16 * mebibyte,
   streams: 4096,
   bytes: 64 * mebibyte,
   awayMs: 300_000,
@@ -44,6 +48,8 @@ export interface EventSink {
   reportDelivery(deliveries: readonly DeliveryListener[]): void;
   /** Breaks the connection. */
   destroy(): void;
+  /** Calls the listener when the connection breaks, or at once if it has broken already. */
+  onGone(listener: () => void): void;
 }
 
 /** The client that a stream belongs to, and what its session was allowed when the stream began. */
@@ -160,11 +166,22 @@ function createEventBuffer(id: string, onChange: (bytes: number) => void): Event
   return buffer;
 }
 
-interface ClientStreams {
+/** The streams of one client, of one user, or of all users, with their limits. */
+interface StreamGroup {
+  readonly maxBytes: number;
+  readonly maxAway: number;
   bytes: number;
+  /** The number of all its streams; counted for users only. */
+  size: number;
   /** The streams without a connection, the longest away first. */
   readonly away: Set<KeptStream>;
 }
+
+function createGroup(maxAway: number, maxBytes: number): StreamGroup {
+  return { maxAway, maxBytes, bytes: 0, size: 0, away: new Set() };
+}
+
+const isOverfull = ({ bytes, maxBytes }: StreamGroup) => bytes > maxBytes;
 
 interface KeptStream extends ResumableStream {
   forget(): void;
@@ -175,10 +192,9 @@ interface KeptStream extends ResumableStream {
 interface AllStreams {
   readonly limits: ResumeLimits;
   readonly streams: Map<string, KeptStream>;
-  /** All streams without a connection, the longest away first. */
-  readonly away: Set<KeptStream>;
-  readonly byClient: WeakMap<Caller, ClientStreams>;
-  bytes: number;
+  readonly everyone: StreamGroup;
+  readonly byClient: WeakMap<Caller, StreamGroup>;
+  readonly byUser: Map<string, StreamGroup>;
 }
 
 /**
@@ -186,7 +202,8 @@ interface AllStreams {
  * other clients and forgotten ids look alike.
  */
 export function createResumableStreams(limits: ResumeLimits = defaultLimits): ResumableStreams {
-  const all: AllStreams = { limits, streams: new Map(), away: new Set(), byClient: new WeakMap(), bytes: 0 };
+  const everyone = createGroup(limits.streams, limits.bytes);
+  const all: AllStreams = { limits, streams: new Map(), everyone, byClient: new WeakMap(), byUser: new Map() };
   return {
     open: (stream) => openStream(all, stream),
     find(eventId) {
@@ -194,16 +211,26 @@ export function createResumableStreams(limits: ResumeLimits = defaultLimits): Re
       const stream = all.streams.get(id);
       return stream?.canContinue(Number(number)) === true ? { stream, after: Number(number) } : undefined;
     },
-    count: () => ({ streams: all.streams.size, away: all.away.size, bytes: all.bytes }),
+    count: () => ({ streams: all.streams.size, away: everyone.away.size, bytes: everyone.bytes }),
   };
 }
 
-function findClient({ byClient }: AllStreams, caller: Caller): ClientStreams {
-  const known = byClient.get(caller);
-  if (known !== undefined) return known;
-  const client: ClientStreams = { bytes: 0, away: new Set() };
+/** Adds a stream to its groups, the smallest first. One user must not push out the streams of others. */
+function joinGroups(
+  { limits, everyone, byClient, byUser }: AllStreams,
+  { caller, session }: StreamOwner,
+): readonly StreamGroup[] {
+  const client = byClient.get(caller) ?? createGroup(limits.streamsPerClient, limits.bytesPerClient);
+  const user = byUser.get(session.userId) ?? createGroup(limits.streamsPerUser, limits.bytesPerUser);
   byClient.set(caller, client);
-  return client;
+  byUser.set(session.userId, user);
+  user.size++;
+  return [client, user, everyone];
+}
+
+function leaveUser({ byUser }: AllStreams, { userId }: Session): void {
+  const user = byUser.get(userId);
+  if (user !== undefined && --user.size === 0) byUser.delete(userId);
 }
 
 function openStream(
@@ -211,11 +238,10 @@ function openStream(
   { caller, session, requestIds, sink: firstSink, retryMs = defaultRetryMs, ...answer }: NewStream,
 ): ResumableStream {
   const id = `${requestIds === 'standing' ? 's' : 'a'}${randomBytes(16).toString('base64url')}`;
-  const { limits, streams, away } = all;
-  const client = findClient(all, caller);
+  const { limits, streams } = all;
+  const groups = joinGroups(all, { caller, session });
   const kept = createEventBuffer(id, (change) => {
-    client.bytes += change;
-    all.bytes += change;
+    for (const group of groups) group.bytes += change;
   });
   let sink: EventSink | undefined = firstSink;
   let state: 'open' | 'finished' | 'lost' | 'forgotten' = 'open';
@@ -229,16 +255,13 @@ function openStream(
   function keepFor(ms: number): void {
     clearTimeout(timer);
     timer = setTimeout(() => stream.forget(), ms).unref();
-    client.away.add(stream);
-    away.add(stream);
-    while (client.away.size > limits.streamsPerClient) firstOf(client.away)?.forget();
-    while (away.size > limits.streams) firstOf(away)?.forget();
+    for (const { away } of groups) away.add(stream);
+    for (const { away, maxAway } of groups) while (away.size > maxAway) away.values().next().value?.forget();
   }
 
   function noteConnected(): void {
     clearTimeout(timer);
-    client.away.delete(stream);
-    away.delete(stream);
+    for (const { away } of groups) away.delete(stream);
   }
 
   /** Frees the events of a client that is away and has missed too many of them. It is told so when it comes back. */
@@ -251,12 +274,12 @@ function openStream(
     onLost = undefined;
   }
 
-  /** Makes room by the longest absent streams of the client, then of all clients, then of this stream itself. */
+  /** Makes room by the longest absent streams of the client, its user and all users, then of this stream itself. */
   function makeRoom(): void {
     const isStreamFull = () => kept.events.length > limits.eventsPerStream || kept.bytes > limits.bytesPerStream;
-    for (const other of client.away) if (other !== stream && client.bytes > limits.bytesPerClient) other.forget();
-    for (const other of away) if (other !== stream && all.bytes > limits.bytes) other.forget();
-    while (isStreamFull() || client.bytes > limits.bytesPerClient || all.bytes > limits.bytes) {
+    for (const group of groups)
+      for (const other of group.away) if (other !== stream && isOverfull(group)) other.forget();
+    while (isStreamFull() || groups.some(isOverfull)) {
       if (sink === undefined) {
         markLost();
         return;
@@ -333,6 +356,8 @@ function openStream(
       if (state === 'open') {
         onBack?.();
         onBack = undefined;
+        // The connection may have broken while the request was checked.
+        next.onGone(() => stream.detach(next));
         return;
       }
       next.endEvents();
@@ -343,6 +368,7 @@ function openStream(
       if (state === 'forgotten') return;
       noteConnected();
       streams.delete(id);
+      leaveUser(all, session);
       kept.clear();
       state = 'forgotten';
       sink = undefined;
@@ -357,6 +383,7 @@ function openStream(
   return stream;
 }
 
+const eventStart = Buffer.from('event: message\ndata: ');
 const eventEnd = Buffer.from('\n\n');
 
 /** Returns everything that a restriction of the session, or a token with fewer scopes, can take away. */
@@ -365,20 +392,7 @@ function limitsOf({ id, trustLevel, servers, permissions, tokenPermissions }: Se
 }
 
 function sendLoss(to: EventSink, requestIds: NewStream['requestIds']): void {
-  for (const requestId of requestIds === 'standing' ? [] : requestIds) to.writeEvents(composeLoss(requestId));
+  for (const requestId of requestIds === 'standing' ? [] : requestIds)
+    to.writeEvents(Buffer.concat([eventStart, composeLostAnswer(requestId), eventEnd]));
   to.endEvents();
-}
-
-function composeLoss(requestId: string): Buffer {
-  // The code must not be a retryable one: the call would run twice.
-  const loss = new AmbitError('UPSTREAM_TOO_LARGE', {
-    what: 'The connection was lost, and the messages that followed were more than Ambit keeps. The call may have taken effect.',
-    hint: 'Check whether it did before you repeat it.',
-  });
-  return Buffer.concat([Buffer.from('event: message\ndata: '), composeRequestRefusal(requestId, loss), eventEnd]);
-}
-
-function firstOf<T>(set: ReadonlySet<T>): T | undefined {
-  for (const each of set) return each;
-  return undefined;
 }

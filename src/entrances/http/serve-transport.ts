@@ -68,7 +68,6 @@ export async function serveTransport(
       return;
     }
     answer.startStream();
-    answer.channel.onGone(() => resumed.stream.detach(answer));
     resumed.stream.continueOn(answer, resumed.after);
   }
 }

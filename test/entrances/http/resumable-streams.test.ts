@@ -164,7 +164,7 @@ test('Mcp-Param headers are checked for a server that cannot see them', async ()
 
 const limits: ResumeLimits = {
   ...{ eventsPerStream: 4, bytesPerStream: 1000, streamsPerClient: 3, bytesPerClient: 2000 },
-  ...{ streams: 5, bytes: 3000, awayMs: 60_000, sentMs: 60_000 },
+  ...{ streamsPerUser: 5, bytesPerUser: 3000, streams: 5, bytes: 3000, awayMs: 60_000, sentMs: 60_000 },
 };
 
 function createSink() {
@@ -178,6 +178,7 @@ function createSink() {
     onDrain: (listener) => listener(),
     reportDelivery() {},
     destroy() {},
+    onGone() {},
   };
   return { sink, text: () => written.join(''), isEnded: () => ended };
 }
@@ -235,6 +236,22 @@ test('streams of clients that never come back stay within the limits', () => {
   expect(lost).toBeGreaterThan(40);
 });
 
+test('the streams of one user never push out those of another', () => {
+  const streams = createResumableStreams({ ...limits, streamsPerUser: 4, bytesPerUser: 2000 });
+  const openFor = (userId: string, isAway: boolean) => {
+    const { sink, text } = createSink();
+    const owner = { caller: createCaller(), session: { ...session, userId } };
+    const stream = streams.open({ ...owner, requestIds: ['1'], sink, onLost() {} });
+    for (let event = 0; event < 3; event++) stream.send(Buffer.alloc(300, 'x'));
+    if (isAway) stream.detach(sink);
+    return /^id: (\S+)$/m.exec(text())![1]!;
+  };
+  const own = openFor('ada', true);
+  for (let client = 0; client < 20; client++) openFor('eve', client % 2 === 0);
+  expect(streams.find(own)).toBeDefined();
+  expect(streams.count().bytes).toBeLessThanOrEqual(limits.bytes);
+});
+
 test('a client that missed too much is told so, and a restricted session gets nothing', () => {
   const streams = createResumableStreams(limits);
   const caller = createCaller();
@@ -252,4 +269,29 @@ test('a client that missed too much is told so, and a restricted session gets no
   expect(second.text()).toContain('"id":9,"error"');
   expect(second.isEnded()).toBe(true);
   expect(streams.find(id)).toBeUndefined();
+});
+
+test('a connection that broke before its stream could continue leaves the stream away, and its call is given up', () => {
+  const streams = createResumableStreams({ ...limits, streamsPerClient: 1 });
+  const caller = createCaller();
+  const lost: string[] = [];
+  const ids = ['1', '2', '3'].map((requestId) => {
+    const first = createSink();
+    const stream = streams.open({
+      caller,
+      session,
+      requestIds: [requestId],
+      sink: first.sink,
+      onLost: () => lost.push(requestId),
+    });
+    stream.detach(first.sink);
+    const id = /^id: (\S+)$/m.exec(first.text())![1]!;
+    const found = streams.find(id)!;
+    // The client has left while its request was checked.
+    found.stream.continueOn({ ...createSink().sink, onGone: (listener) => listener() }, found.after);
+    return id;
+  });
+  expect(lost).toEqual(['1', '2']);
+  expect(streams.count()).toMatchObject({ streams: 1, away: 1 });
+  expect(ids.map((id) => streams.find(id) !== undefined)).toEqual([false, false, true]);
 });
