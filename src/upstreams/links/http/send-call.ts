@@ -58,6 +58,9 @@ export interface HttpLinkOptions {
   readonly limits: Pick<Config['limits'], 'messageBytes' | 'notificationsPerSecond' | 'pendingPerUpstream'>;
 }
 
+/** The time that an HTTP+SSE server has to confirm a message after it has answered it. */
+const confirmMs = 1000;
+
 /** A call to an HTTP+SSE server. */
 interface StreamedCall {
   readonly call: UpstreamCall;
@@ -157,7 +160,7 @@ async function sendOverStream(
 
 /** Takes the messages of an HTTP+SSE server: answers end their calls, everything else is passed on. */
 export function createStreamReceiver(parts: LinkParts): StreamReceiver {
-  const { server, pending, streamed } = parts;
+  const { server, pending, sendings, streamed } = parts;
   return {
     onMessage(message, response) {
       if (message.kind !== 'response') return parts.forward(message, undefined, response);
@@ -165,6 +168,7 @@ export function createStreamReceiver(parts: LinkParts): StreamReceiver {
       const entry = message.id === String(upstreamId) ? streamed.get(upstreamId) : undefined;
       if (entry === undefined) return;
       streamed.delete(upstreamId);
+      endLater(sendings.get(upstreamId));
       if (settleAnswer(parts, entry.call, upstreamId, message, 200)) server.onAnswered();
     },
     onLost(error) {
@@ -178,6 +182,11 @@ export function createStreamReceiver(parts: LinkParts): StreamReceiver {
       if (accepted.length > 0) server.onFailed(error);
     },
   };
+}
+
+/** Ends a POST that its server leaves open after the answer. Most servers confirm it at once. */
+function endLater(sending: Pick<PendingResponse, 'abort'> | undefined): void {
+  if (sending !== undefined) setTimeout(sending.abort, confirmMs).unref();
 }
 
 /** Reads the answer to a call. A stream that ends before it is resumed where the upstream allows that. */

@@ -116,6 +116,13 @@ test('a stream that is lost during a call fails it; the next call makes a new ha
   expect(methodsOf()).toEqual(['initialize', 'notifications/initialized', 'tools/call']);
 });
 
+test('a server that answers a call and never confirms its POST keeps no connection', async () => {
+  const client = await connectHandshake(ambit.mcp('found'), token);
+  expect(await readToolText(client.call('open', '{}'))).toMatch(/^stream \d+$/);
+  await vi.waitUntil(() => upstream.requests.includes('closed'), patience);
+  expect(await readToolText(client.call('echo', '{}'))).toMatch(/^stream \d+$/);
+});
+
 test('a call that times out is cancelled', async () => {
   const client = await connectHandshake(ambit.mcp('named'), token);
   expect(await readToolText(client.call('hold', '{}'))).toMatch(/^UPSTREAM_TIMEOUT: .*may have taken effect/);

@@ -35,7 +35,10 @@ const hostileStarts: Readonly<Record<string, string>> = {
   '/missing': ': nothing\n\n',
 };
 
-const tools = ['echo', 'progress', 'ask', 'hold', 'lose'].map((name) => ({ name, inputSchema: { type: 'object' } }));
+const tools = ['echo', 'progress', 'ask', 'hold', 'lose', 'open'].map((name) => ({
+  name,
+  inputSchema: { type: 'object' },
+}));
 const opened = {
   protocolVersion: '2024-11-05',
   capabilities: { tools: {} },
@@ -45,7 +48,8 @@ const opened = {
 /**
  * A server of the HTTP+SSE transport, as those of the TypeScript and Python SDKs are: it streams at `/sse` and gets its
  * messages at the address that the first event names. Its tools: `echo` (the number of the stream), `progress`, `ask` (a
- * question), `hold` (no answer), `lose` (cuts the stream instead of an answer). Other paths are hostile.
+ * question), `hold` (no answer), `lose` (cuts the stream instead of an answer), `open` (never confirms the POST). Other
+ * paths are hostile.
  */
 export async function startSseServer(): Promise<SseServer> {
   const posted: Posted[] = [];
@@ -62,8 +66,10 @@ export async function startSseServer(): Promise<SseServer> {
     const body = await text(request);
     if (pathname !== '/messages') return void response.writeHead(405).end();
     if (!streams.has(stream)) return void response.writeHead(404).end();
-    response.writeHead(202).end('Accepted');
-    handle(stream, JSON.parse(body), request);
+    const message: Incoming = JSON.parse(body);
+    if (message.params?.name === 'open') response.once('close', () => requests.push('closed'));
+    else response.writeHead(202).end('Accepted');
+    handle(stream, message, request);
   }).listen(0, '127.0.0.1');
 
   function openStream(path: string, response: ServerResponse): void {
@@ -91,7 +97,7 @@ export async function startSseServer(): Promise<SseServer> {
     else if (method === 'initialize') send({ id, result: opened });
     else if (method === 'tools/list') send({ id, result: { tools } });
     else if (method !== 'tools/call') return;
-    else if (params?.name === 'echo') say(id, `stream ${stream}`);
+    else if (params?.name === 'echo' || params?.name === 'open') say(id, `stream ${stream}`);
     else if (params?.name === 'lose') streams.get(stream)?.destroy();
     else if (params?.name === 'progress') {
       const progressToken = params._meta?.progressToken;
