@@ -12,6 +12,7 @@ import { ambitInProcess } from '../../cli/in-process.ts';
 import { answerAs } from '../../fixtures/eras/answer-as.js';
 import { createRawClient } from '../../gateway/raw-client.ts';
 import { proof } from '../../proof.ts';
+import { isAlive } from '../../sandbox/tagged-processes.ts';
 import type { Era } from './scoped-gateway.ts';
 
 const script = join(import.meta.dirname, '../../fixtures/eras/foreign-eras.js');
@@ -20,11 +21,12 @@ const dataDir = join(folder, 'data');
 const configFile = join(folder, 'ambit.json');
 const closing: (() => Promise<unknown>)[] = [];
 
-/** Counts the starts of a stdio server. */
-const startsOf = (name: string) =>
+/** Lists the process ids of a stdio server. */
+const listStarts = (name: string) =>
   readFileSync(join(folder, `${name}.starts`), 'utf8')
     .trim()
-    .split('\n').length;
+    .split('\n');
+const startsOf = (name: string) => listStarts(name).length;
 
 /** A stdio server whose kind is read from a file at each start. */
 function stdioServer(name: string) {
@@ -188,6 +190,19 @@ describe('servers whose stored era is wrong', () => {
       expect(new Map(stored).get(name)?.verdict).toBe(now);
     },
   );
+});
+
+test('a process that a refused request has left to the other era ends when it is idle', async () => {
+  stdioNames.push('unused');
+  writeFileSync(join(folder, 'unused.kind'), 'typescript-v1');
+  const { gateway, connect } = await openForeignGateway({ processes: { idleSeconds: 1 } });
+  closing.unshift(gateway.close);
+  const client = await connect('unused', 'modern');
+  expect((await client.request('logging/setLevel', { level: 'info' })).error?.code).toBe(-32601);
+  const [pid = ''] = listStarts('unused');
+  await expect.poll(() => isAlive(Number(pid)), { timeout: 10_000 }).toBe(false);
+  expect(await client.call('echo')).toBe('call 1');
+  expect(startsOf('unused')).toBe(2);
 });
 
 test.each([

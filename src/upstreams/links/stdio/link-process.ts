@@ -1,6 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type AmbitError, isAmbitError } from '../../../errors.ts';
-import type { Channel } from '../../../protocol/channel.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
@@ -40,6 +39,8 @@ interface LinkProcessOptions extends Pick<ProcessListener, 'onLine' | 'onTooLong
 export interface LinkProcess {
   /** The process that takes calls now; undefined while there is none. */
   running(): ServerProcess | undefined;
+  /** The process that takes calls, or the one of another link that has not been opened yet. */
+  findIdle(): ServerProcess | undefined;
   ready(): Promise<ServerProcess>;
   /** Ends the process; the next call starts another. */
   stop(): void;
@@ -100,9 +101,8 @@ interface ProcessState {
   adopted: ServerProcess | undefined;
 }
 
-export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
-  const { server, processOptions, opening, pending, ownRequests } = options;
-  const state: ProcessState = {
+function createProcessState(): ProcessState {
+  return {
     backoff: createBackoff(),
     current: undefined,
     running: undefined,
@@ -115,6 +115,11 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     hasSpoken: false,
     adopted: undefined,
   };
+}
+
+export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
+  const { server, processOptions, opening, pending, ownRequests } = options;
+  const state = createProcessState();
   let abandon: (reason: AmbitError) => void = () => {};
   const abandoned = new Promise<never>((_, reject) => {
     abandon = reject;
@@ -159,7 +164,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
       onExit: (exit) => onExit(process(), exit),
       abandoned,
       stoppable: {
-        idleSince: () => (state.running !== undefined && process() === state.running ? options.idleSince() : undefined),
+        idleSince: () => (process() !== undefined && process() === findIdle() ? options.idleSince() : undefined),
         hasClients: options.hasClients,
         end: stop,
       },
@@ -174,9 +179,15 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     return isMessage;
   }
 
+  /** Finds the process that can be ended without a loss, if no call needs it. */
+  function findIdle(): ServerProcess | undefined {
+    return state.running ?? state.adopted;
+  }
+
   function stop(): void {
-    const idle = state.running;
+    const idle = findIdle();
     state.running = undefined;
+    state.adopted = undefined;
     state.current = undefined;
     void idle?.end();
   }
@@ -226,6 +237,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
 
   return {
     running: () => state.running,
+    findIdle,
     ready,
     stop,
     adopt,
@@ -328,7 +340,9 @@ function createSpare(
   let isTaken = false;
   const lastId = pending.nextId();
   setImmediate(() => {
-    if (!isTaken) void process.end();
+    if (isTaken) return;
+    isTaken = true;
+    void process.end();
   });
   return {
     take(wanted, usersKey) {
@@ -376,21 +390,5 @@ function createBackoff(): Backoff {
       failures = 0;
       notBefore = 0;
     },
-  };
-}
-
-/** Creates a function that pauses the process until a full channel has room again. */
-export function createPauser(running: () => { pause(): void; resume(): void } | undefined): (full: Channel) => void {
-  let blockedBy: Channel | undefined;
-  function resume(): void {
-    blockedBy = undefined;
-    running()?.resume();
-  }
-  return function pauseFor(full) {
-    if (full === blockedBy) return;
-    blockedBy = full;
-    running()?.pause();
-    full.onDrain(resume);
-    full.onGone(resume);
   };
 }

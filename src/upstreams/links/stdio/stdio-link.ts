@@ -14,7 +14,7 @@ import { createPendingCall, createPendingCalls, failCall, type PendingCalls } fr
 import { type Binding, bindToSession, toUpstreamNotification, toUpstreamRequest } from '../relay/towards-upstream.ts';
 import { explainEffect, silenceError } from '../upstream-errors.ts';
 import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
-import { createLinkProcess, createPauser, type LinkProcess, type SpareProcess } from './link-process.ts';
+import { createLinkProcess, type LinkProcess, type SpareProcess } from './link-process.ts';
 import type { Opening } from './opening.ts';
 import { createCancelMessage, createOwnRequests } from './own-requests.ts';
 import { type DroppedMessageCounter, droppedMessageCounter } from './record-output.ts';
@@ -211,11 +211,11 @@ function createLinkMethods(parts: LinkParts): BaseLink {
         writeOrDrop(parts, createCancelMessage(call.upstreamId, 'timed out'));
         failCall(call, silenceError(server.name, call.timeoutMs));
       }
-      const running = linkProcess.running();
-      if (running === undefined || pending.size() > 0) return;
+      const idle = linkProcess.findIdle();
+      if (idle === undefined || pending.size() > 0) return;
       const { idleMs, maxMs } = parts.lifetimes;
       const hasNotStarted = overdue.some((call) => call.method === 'initialize');
-      if (hasNotStarted || now - usage.lastUsedAt > idleMs || now - running.startedAt > maxMs) linkProcess.stop();
+      if (hasNotStarted || now - usage.lastUsedAt > idleMs || now - idle.startedAt > maxMs) linkProcess.stop();
     },
 
     close: linkProcess.close,
@@ -292,6 +292,22 @@ function createForwarder(parts: LinkParts, link: BaseLink): (message: Message) =
       },
       () => dropped.add('could not be passed on'),
     );
+  };
+}
+
+/** Creates a function that pauses the process until a full channel has room again. */
+function createPauser(running: () => { pause(): void; resume(): void } | undefined): (full: Channel) => void {
+  let blockedBy: Channel | undefined;
+  function resume(): void {
+    blockedBy = undefined;
+    running()?.resume();
+  }
+  return function pauseFor(full) {
+    if (full === blockedBy) return;
+    blockedBy = full;
+    running()?.pause();
+    full.onDrain(resume);
+    full.onGone(resume);
   };
 }
 
