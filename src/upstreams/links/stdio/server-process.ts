@@ -174,7 +174,8 @@ async function startInSlot(
     });
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   const contextKey = prepared.keyFileNames === undefined ? undefined : createContextKey();
-  const secrets = contextKey === undefined ? {} : { contextKey: contextKey.secret };
+  // No variable has this name, so the secret hides no configured one from the scrubber.
+  const secrets = contextKey === undefined ? {} : { 'context key': contextKey.secret };
   const settings = { env: { ...configuredEnv, ...secrets }, args: server.args };
   const scrubbed = createOutputScrubber(settings);
   const started = performance.now();
