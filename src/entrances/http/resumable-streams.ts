@@ -30,7 +30,7 @@ const defaultLimits: ResumeLimits = {
   bytesPerStream: 4 * mebibyte,
   streamsPerClient: 32,
   bytesPerClient: 8 * mebibyte,
-  streamsPerUser: 512,
+  streamsPerUser: 1024,
   bytesPerUser: 16 * mebibyte,
   streams: 4096,
   bytes: 64 * mebibyte,
