@@ -11,7 +11,7 @@ import {
 } from '../../../../src/upstreams/links/stdio/server-process.ts';
 import { createHarness } from '../../../sandbox/runner-harness.ts';
 
-test('S4: the package of a server that may not start is not installed', async () => {
+async function createParts() {
   const harness = await createHarness();
   onTestFinished(harness.stop);
   const installs: unknown[] = [];
@@ -26,15 +26,12 @@ test('S4: the package of a server that may not start is not installed', async ()
     journal: { record() {} } as unknown as Journal,
     sessionId: 'x',
     messageBytes: 1000,
-    mayStart() {
-      throw new AmbitError('SERVER_NOT_APPROVED');
-    },
+    mayStart() {},
     mayServe() {},
     watch: noProcessWatch,
     owner: 'x',
     takeSlot: async () => ({ release() {}, markLeaving() {} }),
   };
-  const server = { name: 'x', command: 'npx', args: ['-y', 'some-server'], sandbox: {} } as unknown as StdioServer;
   const listener = {
     onLine: () => true,
     onTooLong() {},
@@ -43,6 +40,34 @@ test('S4: the package of a server that may not start is not installed', async ()
     stoppable: { idleSince: () => undefined, hasClients: () => false, end() {} },
     abandoned: new Promise<never>(() => {}),
   };
-  await expect(startServer(server, options, listener)).rejects.toMatchObject({ code: 'SERVER_NOT_APPROVED' });
+  return { installs, prepared, options, listener };
+}
+
+test('S4: the package of a server that may not start is not installed', async () => {
+  const { installs, options, listener } = await createParts();
+  const mayStart = () => {
+    throw new AmbitError('SERVER_NOT_APPROVED');
+  };
+  const server = { name: 'x', command: 'npx', args: ['-y', 'some-server'], sandbox: {} } as unknown as StdioServer;
+  const starting = startServer(server, { ...options, mayStart }, listener);
+  await expect(starting).rejects.toMatchObject({ code: 'SERVER_NOT_APPROVED' });
   expect(installs).toEqual([]);
+});
+
+test('neither the key of a process nor a configured secret of any name is in what its stderr leaves behind', async () => {
+  const { prepared, options, listener } = await createParts();
+  const env = { contextKey: 'configured-value-1', API_KEY: 'configured-value-2' };
+  const print = `
+    console.error(require('node:fs').readFileSync(process.env.AMBIT_CONTEXT_KEY_FILE, 'utf8'));
+    console.error(process.env.contextKey, process.env.API_KEY, 'end');`;
+  const server = { name: 'x', command: process.execPath, args: ['-e', print], sandbox: {} } as unknown as StdioServer;
+  const recorded: unknown[] = [];
+  const journal = { record: (line: unknown) => recorded.push(line) } as unknown as Journal;
+  const prepare = () => ({ ...prepared, env, keyFileNames: ['AMBIT_CONTEXT_KEY_FILE'] });
+  const exited = new Promise<void>((resolve) => Object.assign(listener, { onExit: resolve }));
+  const started = await startServer(server, { ...options, prepare, journal }, listener);
+  await exited;
+  const kept = JSON.stringify([recorded, started.output()]);
+  expect(kept).toContain('end');
+  for (const secret of [started.contextKey?.secret ?? '', 'configured-value']) expect(kept).not.toContain(secret);
 });
