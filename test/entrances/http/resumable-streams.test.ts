@@ -16,6 +16,7 @@ import type { Caller } from '../../../src/upstreams/links/caller.ts';
 import { type Exchange, sendRaw } from '../../journeys/http-exchange.ts';
 import { bearerHeader, connectHandshake, jsonHeaders, readAnswer, sendModern } from '../../journeys/raw-mcp-client.ts';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from '../../journeys/start-embedded-ambit.ts';
+import { startGoServer } from '../../upstreams/links/http/go-sdk-stateful.ts';
 import { startPollingServer } from '../../upstreams/links/http/typescript-sdk-polling.ts';
 
 /** Sends progress at once, and the answer when it is told to. */
@@ -44,6 +45,7 @@ createInterface({ input: process.stdin }).on('line', (line) => {
 let folder: string;
 let ambit: EmbeddedAmbit;
 let polling: Awaited<ReturnType<typeof startPollingServer>>;
+let go: Awaited<ReturnType<typeof startGoServer>>;
 let url: string;
 let token: string;
 
@@ -52,7 +54,9 @@ beforeAll(async () => {
   await writeFile(join(folder, 'slow.mjs'), slowServer);
   const slow = { command: process.execPath, args: [join(folder, 'slow.mjs')], era: 'handshake' };
   polling = await startPollingServer();
-  ambit = await startEmbeddedAmbit({ servers: { slow, polling: { url: polling.url, era: 'handshake' } } });
+  go = await startGoServer();
+  const remote = { polling: { url: polling.url, era: 'handshake' }, go: { url: go.url, era: 'handshake' } };
+  ambit = await startEmbeddedAmbit({ servers: { slow, ...remote } });
   url = ambit.mcp('slow');
   ({ token } = await ambit.open());
 });
@@ -60,6 +64,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await ambit?.stop();
   polling?.close();
+  go?.close();
   await rm(folder, { recursive: true, force: true });
 });
 
@@ -134,6 +139,27 @@ test('typescript-sdk: a stream that the server closes is closed for the client t
   // A client of an older revision waits on its first connection.
   const older = await connectHandshake(at, token, '2025-06-18');
   expect((await (await older.call('slow', '{}')).rest()).at(-1)).toContain('slow done');
+});
+
+test('go-sdk: the error for a stream that is closed without an event id waits until the client comes back', async () => {
+  const at = ambit.mcp('go');
+  const client = await connectHandshake(at, token);
+  const body = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"leaves","arguments":{}}}';
+  const headers = { ...jsonHeaders, ...bearerHeader(token), 'mcp-session-id': client.transportId };
+  const text = await (await fetch(at, { method: 'POST', headers, body })).text();
+  expect(text).toMatch(/^retry: 100\nid: \S+\ndata: \n\n$/);
+  const rest = await resume(client.transportId, /^id: (\S+)$/m.exec(text)![1]!, token, at);
+  expect((await rest.rest()).at(-1)).toContain('The call may have taken effect');
+  const older = await connectHandshake(at, token, '2025-06-18');
+  expect((await (await older.call('leaves', '{}')).rest()).at(-1)).toContain('The call may have taken effect');
+});
+
+test('go-sdk: a method that the server refuses in plain text is not found', async () => {
+  const client = await connectHandshake(ambit.mcp('go'), token);
+  const old = await client.post('{"jsonrpc":"2.0","id":7,"method":"no/such"}');
+  expect([old.status, (await readAnswer(old)).error?.code]).toEqual([200, -32601]);
+  const modern = await sendModern(ambit.mcp('go'), token, { method: 'no/such' });
+  expect([modern.status, (await readAnswer(modern)).error?.code]).toEqual([404, -32601]);
 });
 
 test('go-sdk: a modern notification without an envelope is accepted', async () => {

@@ -8,6 +8,8 @@ export interface StreamPosition {
   readonly eventId: string | undefined;
   /** The time that the upstream wants a client to wait before it reconnects. */
   readonly retryMs: number;
+  /** True if the upstream has set that time. */
+  readonly asksToReturn: boolean;
   onEventId(id: string | undefined): void;
   onRetry(ms: number): void;
 }
@@ -22,6 +24,7 @@ const maxFailures = 5;
 export function createStreamPosition(): StreamPosition {
   let eventId: string | undefined;
   let retryMs = defaultRetryMs;
+  let asksToReturn = false;
   return {
     get eventId() {
       return eventId;
@@ -29,10 +32,14 @@ export function createStreamPosition(): StreamPosition {
     get retryMs() {
       return retryMs;
     },
+    get asksToReturn() {
+      return asksToReturn;
+    },
     onEventId(id) {
       eventId = id;
     },
     onRetry(ms) {
+      asksToReturn = true;
       retryMs = Math.min(Math.max(ms, minRetryMs), maxRetryMs);
     },
   };

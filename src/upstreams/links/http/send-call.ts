@@ -1,10 +1,11 @@
 import type { IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import type { Config } from '../../../config/schema/schema.ts';
 import { AmbitError } from '../../../errors.ts';
 import type { Channel, Era } from '../../../protocol/channel.ts';
 import { composeError } from '../../../protocol/compose-message.ts';
 import { findMember } from '../../../protocol/json/scan.ts';
-import type { Message } from '../../../protocol/message.ts';
+import { type Message, readMessage } from '../../../protocol/message.ts';
 import type { Session } from '../../../sessions/session.ts';
 import type { OnServerMessage, UpstreamCall } from '../link.ts';
 import { failCall, type PendingCall, type PendingCalls, settleCall } from '../relay/pending-calls.ts';
@@ -21,6 +22,9 @@ import { brokenOffError, isEventStream, readAnswer } from './read-answer.ts';
 import { createStreamPosition, resumeStream, type StreamPosition } from './resume-stream.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 import { postToServer, type SseConnection, type StreamReceiver } from './sse-connection.ts';
+
+/** The length of a refusal in plain text. */
+const maxRefusalBytes = 1024;
 
 /** The differences between the eras: the headers of a request, and the upstream's own session. */
 export interface HttpDialect {
@@ -204,6 +208,11 @@ async function readReply(
     discardResponse(response);
     throw notMcpError(server.name, response);
   }
+  if (status === 400 && (await isUnknownMethod(response))) {
+    const refusal = composeError(String(upstreamId), -32601, 'Method not found');
+    settleAnswer(parts, call, upstreamId, readMessage(refusal), 404);
+    return;
+  }
   call.channel.followForm?.(isEventStream(response));
   const position = createStreamPosition();
   const isWanted = () => pending.get(upstreamId) !== undefined;
@@ -212,11 +221,24 @@ async function readReply(
   for (let stream: IncomingMessage | undefined = response; stream !== undefined; ) {
     await readMessages(parts, call, stream, waiting, position);
     if (!isWanted()) return;
-    if (!canResume(dialect, position)) break;
+    if (!canResume(dialect, position)) {
+      // The Go SDK without an event store: its clients come back, but the answer is lost. They get the error then.
+      if (dialect.era === 'handshake' && position.asksToReturn && stream.complete)
+        call.channel.suspend?.(position.retryMs, () => {});
+      break;
+    }
     // Ambit hides a connection that broke. One that the upstream closed on purpose is closed for the client too.
     stream = await resumeStream(position, open, isWanted, setAbort, stream.complete ? call.channel : undefined);
   }
   if (isWanted()) throw brokenOffError(server.name);
+}
+
+/** Tells whether a server refuses a method that it does not have in plain text, as the Go SDK does. Reads the answer then. */
+async function isUnknownMethod(response: IncomingMessage): Promise<boolean> {
+  const { 'content-type': type = '', 'content-length': length } = response.headers;
+  if (!type.startsWith('text/plain') || !(Number(length) <= maxRefusalBytes)) return false;
+  const refusal = await text(response).catch(() => '');
+  return /^JSON RPC not handled: ".*" unsupported\s*$/.test(refusal);
 }
 
 function canResume({ era }: HttpDialect, { eventId }: StreamPosition): boolean {
