@@ -152,6 +152,7 @@ export function watchEmits(channel: Channel, onEmit: () => void): Channel {
     onGone: (listener) => channel.onGone(listener),
     followForm: (isStream) => channel.followForm?.(isStream),
     suspend: (retryMs, onBack) => channel.suspend?.(retryMs, onBack),
+    prime: () => channel.prime?.(),
     close: () => channel.close(),
   };
 }

@@ -19,6 +19,8 @@ export interface Channel {
    * closed too. `onBack` is called when the client has come back.
    */
   suspend?(retryMs: number, onBack: () => void): void;
+  /** Says that the server has sent an event without data on a continued stream. The client gets one too. */
+  prime?(): void;
   /** Closes a stream that is open for this channel alone. */
   close(): void;
 }

@@ -228,6 +228,10 @@ class HttpAnswer implements Answer, Channel {
     this.#stream?.suspend(retryMs, onBack);
   }
 
+  prime(): void {
+    this.#stream?.prime();
+  }
+
   startStream(headers: Readonly<Record<string, string>> = {}, retryMs?: number): void {
     if (this.#streaming || this.#gone) return;
     const response = this.owner;

@@ -74,6 +74,8 @@ export interface ResumableStream {
    * the client is back. Clients before 2025-11-25 do not expect this: their connection stays open.
    */
   suspend(retryMs: number, onBack: () => void): void;
+  /** Sends an event without data, once for each connection. Earlier clients would read it as a message: they get none. */
+  prime(): void;
   /** Tells that a connection has closed. */
   detach(sink: EventSink): void;
   /** The connection, while there is one. */
@@ -333,6 +335,9 @@ function openStream(
       sink = undefined;
       keepFor(limits.awayMs);
     },
+    prime() {
+      if (state === 'open' && sink && primedMs === undefined && canSuspend(caller)) sendPriming(sink, retryMs);
+    },
     detach(closed) {
       if (sink !== closed || state !== 'open') return;
       sink = undefined;
@@ -378,8 +383,7 @@ function openStream(
     },
   };
   streams.set(id, stream);
-  // Earlier clients would read the empty data as a message.
-  if (canSuspend(caller)) sendPriming(firstSink, retryMs);
+  stream.prime();
   return stream;
 }
 

@@ -141,6 +141,18 @@ test('typescript-sdk: a stream that the server closes is closed for the client t
   expect((await (await older.call('slow', '{}')).rest()).at(-1)).toContain('slow done');
 });
 
+test('python-sdk: an event without data on a continued stream reaches the client', async () => {
+  const at = ambit.mcp('polling');
+  const client = await connectHandshake(at, token);
+  const body = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"primes","arguments":{}}}';
+  const headers = { ...jsonHeaders, ...bearerHeader(token), 'mcp-session-id': client.transportId };
+  const first = await (await fetch(at, { method: 'POST', headers, body })).text();
+  const lastId = /^id: (\S+)$/m.exec(first)![1]!;
+  const further = { ...headers, accept: 'text/event-stream', 'last-event-id': lastId };
+  const rest = await (await fetch(at, { headers: further })).text();
+  expect(rest).toMatch(/^retry: 100\nid: \S+\ndata: \n\nid: \S+\nevent: message\ndata: .*primes done/);
+});
+
 test('go-sdk: the error for a stream that is closed without an event id waits until the client comes back', async () => {
   const at = ambit.mcp('go');
   const client = await connectHandshake(at, token);

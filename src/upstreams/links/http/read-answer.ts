@@ -19,6 +19,8 @@ interface AnswerReader {
   onMessage(message: Message): boolean;
   onEventId?(id: string | undefined): void;
   onRetry?(ms: number): void;
+  /** Called for an event without data. */
+  readonly onEmpty?: (() => void) | undefined;
   /** Takes the events that are no messages: those with a name other than "message". */
   onNamedEvent?(name: string, data: Buffer): void;
   /** True while a broken stream can be resumed: then it ends without an error. */
@@ -91,6 +93,7 @@ function readEvents(response: IncomingMessage, reader: AnswerReader): Promise<vo
         const message = parseMessage(event.data, reader.server);
         if (message === undefined) {
           if (!unreadable.admit()) cutOff(floodError(reader.server));
+          else if (event.data.length === 0) reader.onEmpty?.();
           return;
         }
         unreadable.refill();

@@ -219,7 +219,9 @@ async function readReply(
   const setAbort = (abort: () => void) => void parts.sendings.set(upstreamId, { abort });
   const open = (eventId: string | undefined) => sendRequest(server, 'GET', dialect.streamHeaders(eventId));
   for (let stream: IncomingMessage | undefined = response; stream !== undefined; ) {
-    await readMessages(parts, call, stream, waiting, position);
+    // The first event of the first connection is Ambit's own.
+    const onEmpty = stream === response ? undefined : () => call.channel.prime?.();
+    await readMessages(parts, call, stream, waiting, position, onEmpty);
     if (!isWanted()) return;
     if (!canResume(dialect, position)) {
       // The Go SDK without an event store: its clients come back, but the answer is lost. They get the error then.
@@ -252,6 +254,7 @@ function readMessages(
   response: IncomingMessage,
   waiting: PendingCall,
   position: StreamPosition,
+  onEmpty: (() => void) | undefined,
 ): Promise<void> {
   const { server, dialect, limits, pending } = parts;
   const status = response.statusCode ?? 0;
@@ -260,6 +263,7 @@ function readMessages(
     maxBytes: limits.messageBytes,
     onEventId: position.onEventId,
     onRetry: position.onRetry,
+    onEmpty,
     canResume: () => canResume(dialect, position),
     onMessage(message) {
       if (message.kind !== 'response') {

@@ -13,7 +13,8 @@ interface PollingServer {
 /**
  * A server that closes the stream of a call early and goes on when the client resumes it, as those of the TypeScript,
  * Python and Go SDKs with an event store do (SEP-1699). Its tools: `slow` (closes twice), `breaks` (cuts the connection
- * inside an event), `forgets` (cannot resume), `silent` (never answers).
+ * inside an event), `forgets` (cannot resume), `silent` (never answers), `primes` (begins the
+ * resumed stream with an event without data, as the Python SDK does).
  */
 export async function startPollingServer(): Promise<PollingServer> {
   const resumed: PollingServer['resumed'] = [];
@@ -29,7 +30,10 @@ export async function startPollingServer(): Promise<PollingServer> {
       const capabilities = { tools: {} };
       const { protocolVersion } = params ?? {};
       const opened = { protocolVersion, capabilities, serverInfo: { name: 'polling', version: '1' } };
-      const tools = ['slow', 'breaks', 'forgets', 'silent'].map((name) => ({ name, inputSchema: { type: 'object' } }));
+      const tools = ['slow', 'breaks', 'forgets', 'silent', 'primes'].map((name) => ({
+        name,
+        inputSchema: { type: 'object' },
+      }));
       const known: Record<string, unknown> = { initialize: opened, 'tools/list': { tools } };
       const error = { code: -32601, message: 'unknown' };
       const outcome = known[method] === undefined ? { error } : { result: known[method] };
@@ -53,6 +57,7 @@ export async function startPollingServer(): Promise<PollingServer> {
     if (name === 'silent') return void response.flushHeaders();
     if (name === 'slow' && part === '0')
       return void response.end(`id: slow/${id}/1\nretry: 1\n\n${progress(Number(id), 2)}`);
+    if (name === 'primes') response.write(`id: primes/${id}/1\ndata: \nretry: 1\n\n`);
     const result = { content: [{ type: 'text', text: `${name} done` }] };
     response.end(`id: ${name}/${id}/2\ndata: ${JSON.stringify({ jsonrpc: '2.0', id: Number(id), result })}\n\n`);
   }
