@@ -5,6 +5,7 @@ import type { TransportRequest } from '../../gateway/stages/handle-transport.ts'
 import type { Channel, DeliveryListener } from '../../protocol/channel.ts';
 import { composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
+import { eventEnd } from './event-buffer.ts';
 import type { ReservedBytes } from './read-body.ts';
 import { canSuspend, type EventSink, type ResumableStream, type ResumableStreams } from './resumable-streams.ts';
 
@@ -43,7 +44,6 @@ export const eventStreamHeaders = {
   'x-accel-buffering': 'no',
 };
 const eventStart = Buffer.from('event: message\ndata: ');
-const eventEnd = Buffer.from('\n\n');
 
 function ignore(): void {}
 

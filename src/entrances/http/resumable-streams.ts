@@ -5,6 +5,7 @@ import { composeLostAnswer } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Caller } from '../../upstreams/links/caller.ts';
+import { createEventBuffer, eventEnd } from './event-buffer.ts';
 
 /** Limits of the events that are kept for clients that may come back. */
 export interface ResumeLimits {
@@ -119,55 +120,6 @@ const eventIdPattern = /^([as][A-Za-z0-9_-]{22})\.(0|[1-9][0-9]{0,14})$/;
 /** How long clients wait before they continue a broken stream. */
 const defaultRetryMs = 1000;
 
-/** The last events of a stream, numbered from 0. */
-interface EventBuffer {
-  readonly events: readonly Buffer[];
-  readonly bytes: number;
-  /** The number of the newest event, or -1. */
-  readonly last: number;
-  /** The number of the first event that is kept or will be. */
-  first: number;
-  /** Adds an event and returns its bytes. */
-  add(text: Buffer, lead: string): Buffer;
-  dropOldest(): boolean;
-  clear(): void;
-}
-
-function createEventBuffer(id: string, onChange: (bytes: number) => void): EventBuffer {
-  const events: Buffer[] = [];
-  function count(change: number): void {
-    buffer.bytes += change;
-    onChange(change);
-  }
-  const buffer = {
-    events,
-    bytes: 0,
-    last: -1,
-    first: 0,
-    add(text: Buffer, lead: string) {
-      const name = text.length === 0 ? '' : 'event: message\n';
-      const head = Buffer.from(`${lead}id: ${id}.${++buffer.last}\n${name}data: `);
-      const event = Buffer.concat([head, text, eventEnd]);
-      events.push(event);
-      count(event.length);
-      return event;
-    },
-    dropOldest() {
-      const oldest = events.shift();
-      if (oldest === undefined) return false;
-      buffer.first++;
-      count(-oldest.length);
-      return true;
-    },
-    clear() {
-      count(-buffer.bytes);
-      events.length = 0;
-      buffer.first = buffer.last + 1;
-    },
-  };
-  return buffer;
-}
-
 /** The streams of one client, of one user, or of all users, with their limits. */
 interface StreamGroup {
   readonly maxBytes: number;
@@ -278,19 +230,14 @@ function openStream(
 
   /** Makes room by the longest absent streams of the client, its user and all users, then of this stream itself. */
   function makeRoom(): void {
-    const isStreamFull = () => kept.events.length > limits.eventsPerStream || kept.bytes > limits.bytesPerStream;
+    const isFull = () =>
+      kept.events.length > limits.eventsPerStream || kept.bytes > limits.bytesPerStream || groups.some(isOverfull);
     for (const group of groups)
       for (const other of group.away) if (other !== stream && isOverfull(group)) other.forget();
-    while (isStreamFull() || groups.some(isOverfull)) {
-      if (sink === undefined) {
-        markLost();
-        return;
-      }
-      if (!kept.dropOldest()) return;
-    }
+    if (sink === undefined && isFull()) markLost();
+    while (isFull()) if (!kept.dropOldest()) return;
   }
 
-  /** Sends an event without data: the client learns an id to continue from, and how long to wait. */
   function sendPriming(to: EventSink, ms: number): void {
     primedMs = ms;
     to.writeEvents(keep(Buffer.alloc(0), `retry: ${ms}\n`));
@@ -388,7 +335,6 @@ function openStream(
 }
 
 const eventStart = Buffer.from('event: message\ndata: ');
-const eventEnd = Buffer.from('\n\n');
 
 /** Returns everything that a restriction of the session, or a token with fewer scopes, can take away. */
 function limitsOf({ id, trustLevel, servers, permissions, tokenPermissions }: Session): unknown {
