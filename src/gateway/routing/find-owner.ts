@@ -17,7 +17,7 @@ const ownMethods: ReadonlySet<string> = new Set([
   ...['notifications/initialized', 'notifications/progress', 'notifications/roots/list_changed'],
 ]);
 const skillsExtension = 'io.modelcontextprotocol/skills';
-/** The time in which a server must say what it declares. */
+/** The time that a server has to send its capabilities. */
 const declareMs = 5000;
 
 interface OwnerParts {
@@ -65,7 +65,10 @@ function findTaskOwner(exchange: PreparedExchange, seals: Seals): ServerDefiniti
 /** The capabilities that each server declared last. */
 const lastDeclared = new WeakMap<ServerDefinition, Readonly<Record<string, unknown>>>();
 
-/** Asks what a server declares. One that does not answer now still declares what it did: no other takes its methods. */
+/**
+ * Asks a server for its capabilities. If it does not answer, its last answer counts, so that no other server gets its
+ * requests.
+ */
 async function findDeclared(
   exchange: PreparedExchange,
   server: ServerDefinition,
