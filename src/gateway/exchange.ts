@@ -151,7 +151,7 @@ export function watchEmits(channel: Channel, onEmit: () => void): Channel {
     isAway: () => channel.isAway?.() === true,
     onGone: (listener) => channel.onGone(listener),
     followForm: (isStream) => channel.followForm?.(isStream),
-    suspend: (retryMs, onBack) => channel.suspend?.(retryMs, onBack),
+    suspend: (retryMs) => channel.suspend?.(retryMs),
     prime: () => channel.prime?.(),
     close: () => channel.close(),
   };

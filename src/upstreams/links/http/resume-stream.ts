@@ -63,10 +63,9 @@ export async function resumeStream(
   channel: Channel | undefined,
 ): Promise<IncomingMessage | undefined> {
   for (let failures = 0; failures < maxFailures; failures++) {
-    const wait = waitToReconnect(position, failures, setAbort);
-    // The client polls as the upstream wants it to, so its return ends the wait.
-    if (failures === 0) channel?.suspend?.(position.retryMs, wait.end);
-    await wait.over;
+    // A client that comes back too early waits here: the upstream is asked no sooner than it wants.
+    if (failures === 0) channel?.suspend?.(position.retryMs);
+    await waitToReconnect(position, failures, setAbort);
     if (!isWanted()) return undefined;
     const sending = open(position.eventId);
     setAbort(sending.abort);
@@ -129,7 +128,7 @@ function readForever(open: OpenStream, read: Parameters<typeof createEventStream
       const mayGoOn = await readOnce().catch(() => undefined);
       if (isOver || mayGoOn === false) return;
       failures = mayGoOn === undefined || Date.now() - began < minRetryMs ? failures + 1 : 0;
-      await waitToReconnect(position, Math.max(failures - 1, 0), setAbort).over;
+      await waitToReconnect(position, Math.max(failures - 1, 0), setAbort);
     }
   }
 
@@ -141,21 +140,14 @@ function readForever(open: OpenStream, read: Parameters<typeof createEventStream
 }
 
 /** Waits as long as the upstream wants, and twice as long after each failure. */
-function waitToReconnect(
-  { retryMs }: StreamPosition,
-  failures: number,
-  setAbort: SetAbort,
-): { readonly over: Promise<void>; end(): void } {
-  let end = () => {};
-  const over = new Promise<void>((resolve) => {
+function waitToReconnect({ retryMs }: StreamPosition, failures: number, setAbort: SetAbort): Promise<void> {
+  return new Promise((resolve) => {
     const timer = setTimeout(resolve, Math.min(retryMs * 2 ** failures, maxRetryMs)).unref();
-    end = () => {
+    setAbort(() => {
       clearTimeout(timer);
       resolve();
-    };
+    });
   });
-  setAbort(end);
-  return { over, end };
 }
 
 function isTemporary({ statusCode = 0 }: IncomingMessage): boolean {
