@@ -151,7 +151,7 @@ export function watchEmits(channel: Channel, onEmit: () => void): Channel {
     isAway: () => channel.isAway?.() === true,
     onGone: (listener) => channel.onGone(listener),
     followForm: (isStream) => channel.followForm?.(isStream),
-    suspend: (retryMs) => channel.suspend?.(retryMs),
+    suspend: (retryMs, onBack) => channel.suspend?.(retryMs, onBack),
     prime: () => channel.prime?.(),
     close: () => channel.close(),
   };

@@ -16,9 +16,9 @@ export interface Channel {
   followForm?(isStream: boolean): void;
   /**
    * Says that the server has closed its stream and will continue it. A client that can continue its own stream gets it
-   * closed too, and is asked to come back after the same time.
+   * closed too. `onBack` is called when the client has come back.
    */
-  suspend?(retryMs: number): void;
+  suspend?(retryMs: number, onBack: () => void): void;
   /** Says that the server has sent an event without data on a continued stream. The client gets one too. */
   prime?(): void;
   /** Closes a stream that is open for this channel alone. */

@@ -221,11 +221,11 @@ class HttpAnswer implements Answer, Channel {
     this.#prefersEvents = isStream;
   }
 
-  suspend(retryMs: number): void {
+  suspend(retryMs: number, onBack: () => void): void {
     if (this.isGone()) return;
     const { caller } = (this.#exchange ?? {}) as Partial<PreparedExchange>;
     if (caller !== undefined && canSuspend(caller)) this.startStream({}, retryMs);
-    this.#stream?.suspend(retryMs);
+    this.#stream?.suspend(retryMs, onBack);
   }
 
   prime(): void {

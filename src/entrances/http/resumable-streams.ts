@@ -71,10 +71,10 @@ export interface ResumableStream {
   /** Ends the stream for good: the client cannot continue it. */
   close(): void;
   /**
-   * Closes the connection, so that the client comes back after this time. The stream goes on. Clients before 2025-11-25
-   * do not expect this: their connection stays open.
+   * Closes the connection, so that the client comes back after this time. The stream goes on. `onBack` is called when
+   * the client is back. Clients before 2025-11-25 do not expect this: their connection stays open.
    */
-  suspend(retryMs: number): void;
+  suspend(retryMs: number, onBack: () => void): void;
   /** Sends an event without data, once for each connection. Earlier clients would read it as a message: they get none. */
   prime(): void;
   /** Tells that a connection has closed. */
@@ -202,6 +202,7 @@ function openStream(
   let timer: NodeJS.Timeout | undefined;
   // An ended stream must not keep its request in memory.
   let onLost: (() => void) | undefined = answer.onLost;
+  let onBack: (() => void) | undefined;
   /** The time in the priming event of this connection. */
   let primedMs: number | undefined;
 
@@ -272,8 +273,10 @@ function openStream(
       stream.forget();
       connected?.endEvents();
     },
-    suspend(ms) {
-      if (state !== 'open' || sink === undefined || !canSuspend(caller)) return;
+    suspend(ms, listener) {
+      if (state !== 'open' || !canSuspend(caller)) return;
+      onBack = listener;
+      if (sink === undefined) return;
       if (primedMs !== ms) sendPriming(sink, ms);
       sink.endEvents();
       sink = undefined;
@@ -303,6 +306,8 @@ function openStream(
       while (kept.first <= after && kept.dropOldest());
       if (kept.events.length > 0) next.writeEvents(Buffer.concat(kept.events));
       if (state === 'open') {
+        onBack?.();
+        onBack = undefined;
         // The connection may have broken while the request was checked.
         next.onGone(() => stream.detach(next));
         return;
@@ -319,6 +324,7 @@ function openStream(
       kept.clear();
       state = 'forgotten';
       sink = undefined;
+      onBack = undefined;
       onLost?.();
       onLost = undefined;
     },

@@ -141,6 +141,18 @@ test('typescript-sdk: a stream that the server closes is closed for the client t
   expect((await (await older.call('slow', '{}')).rest()).at(-1)).toContain('slow done');
 });
 
+test('typescript-sdk: a client that comes back at once gets the answer at once', async () => {
+  const at = ambit.mcp('polling');
+  const client = await connectHandshake(at, token);
+  const body = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"patient","arguments":{}}}';
+  const headers = { ...jsonHeaders, ...bearerHeader(token), 'mcp-session-id': client.transportId };
+  const first = await (await fetch(at, { method: 'POST', headers, body })).text();
+  expect(first).toMatch(/^retry: 60000\nid: \S+\ndata: \n\n$/);
+  const lastId = /^id: (\S+)$/m.exec(first)![1]!;
+  const further = { ...headers, accept: 'text/event-stream', 'last-event-id': lastId };
+  expect(await (await fetch(at, { headers: further })).text()).toContain('patient done');
+});
+
 test('python-sdk: an event without data on a continued stream reaches the client', async () => {
   const at = ambit.mcp('polling');
   const client = await connectHandshake(at, token);

@@ -61,11 +61,14 @@ export async function resumeStream(
   isWanted: () => boolean,
   setAbort: SetAbort,
   channel: Channel | undefined,
+  /** True the first time that the stream of a call is resumed. */
+  isFirst: boolean,
 ): Promise<IncomingMessage | undefined> {
   for (let failures = 0; failures < maxFailures; failures++) {
-    // A client that comes back too early waits here: the upstream is asked no sooner than it wants.
-    if (failures === 0) channel?.suspend?.(position.retryMs);
-    await waitToReconnect(position, failures, setAbort);
+    const wait = waitToReconnect(position, failures, setAbort);
+    // The return of the client ends the first wait of a call only: a client that ignores the time cannot make Ambit poll.
+    if (failures === 0) channel?.suspend?.(position.retryMs, isFirst ? wait.end : () => {});
+    await wait.over;
     if (!isWanted()) return undefined;
     const sending = open(position.eventId);
     setAbort(sending.abort);
@@ -128,7 +131,7 @@ function readForever(open: OpenStream, read: Parameters<typeof createEventStream
       const mayGoOn = await readOnce().catch(() => undefined);
       if (isOver || mayGoOn === false) return;
       failures = mayGoOn === undefined || Date.now() - began < minRetryMs ? failures + 1 : 0;
-      await waitToReconnect(position, Math.max(failures - 1, 0), setAbort);
+      await waitToReconnect(position, Math.max(failures - 1, 0), setAbort).over;
     }
   }
 
@@ -140,14 +143,21 @@ function readForever(open: OpenStream, read: Parameters<typeof createEventStream
 }
 
 /** Waits as long as the upstream wants, and twice as long after each failure. */
-function waitToReconnect({ retryMs }: StreamPosition, failures: number, setAbort: SetAbort): Promise<void> {
-  return new Promise((resolve) => {
+function waitToReconnect(
+  { retryMs }: StreamPosition,
+  failures: number,
+  setAbort: SetAbort,
+): { readonly over: Promise<void>; end(): void } {
+  let end = () => {};
+  const over = new Promise<void>((resolve) => {
     const timer = setTimeout(resolve, Math.min(retryMs * 2 ** failures, maxRetryMs)).unref();
-    setAbort(() => {
+    end = () => {
       clearTimeout(timer);
       resolve();
-    });
+    };
   });
+  setAbort(end);
+  return { over, end };
 }
 
 function isTemporary({ statusCode = 0 }: IncomingMessage): boolean {

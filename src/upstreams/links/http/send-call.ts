@@ -226,11 +226,12 @@ async function readReply(
     if (!canResume(dialect, position)) {
       // The Go SDK without an event store: its clients come back, but the answer is lost. They get the error then.
       if (dialect.era === 'handshake' && position.asksToReturn && stream.complete)
-        call.channel.suspend?.(position.retryMs);
+        call.channel.suspend?.(position.retryMs, () => {});
       break;
     }
     // Ambit hides a connection that broke. One that the upstream closed on purpose is closed for the client too.
-    stream = await resumeStream(position, open, isWanted, setAbort, stream.complete ? call.channel : undefined);
+    const channel = stream.complete ? call.channel : undefined;
+    stream = await resumeStream(position, open, isWanted, setAbort, channel, stream === response);
   }
   if (isWanted()) throw brokenOffError(server.name);
 }

@@ -13,8 +13,8 @@ interface PollingServer {
 /**
  * A server that closes the stream of a call early and goes on when the client resumes it, as those of the TypeScript,
  * Python and Go SDKs with an event store do (SEP-1699). Its tools: `slow` (closes twice), `breaks` (cuts the connection
- * inside an event), `forgets` (cannot resume), `silent` (never answers), `primes` (begins the
- * resumed stream with an event without data, as the Python SDK does).
+ * inside an event), `forgets` (cannot resume), `silent` (never answers), `primes` (begins the resumed stream with an event
+ * without data, as the Python SDK does), `patient` (asks the client to come back after a minute).
  */
 export async function startPollingServer(): Promise<PollingServer> {
   const resumed: PollingServer['resumed'] = [];
@@ -30,7 +30,7 @@ export async function startPollingServer(): Promise<PollingServer> {
       const capabilities = { tools: {} };
       const { protocolVersion } = params ?? {};
       const opened = { protocolVersion, capabilities, serverInfo: { name: 'polling', version: '1' } };
-      const tools = ['slow', 'breaks', 'forgets', 'silent', 'primes'].map((name) => ({
+      const tools = ['slow', 'breaks', 'forgets', 'silent', 'primes', 'patient'].map((name) => ({
         name,
         inputSchema: { type: 'object' },
       }));
@@ -41,7 +41,8 @@ export async function startPollingServer(): Promise<PollingServer> {
     }
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     // The priming event: an id before there is anything to say.
-    response.write(`id: ${params.name}/${id}/0\nretry: 1\ndata: \n\n`);
+    const retryMs = params.name === 'patient' ? 60_000 : 1;
+    response.write(`id: ${params.name}/${id}/0\nretry: ${retryMs}\ndata: \n\n`);
     response.write(progress(params._meta?.progressToken, 1));
     if (params.name !== 'breaks') return void response.end();
     response.write(`id: breaks/${id}/lost\ndata: {"jsonrpc"`, () => response.destroy());
