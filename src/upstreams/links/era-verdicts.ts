@@ -9,8 +9,8 @@ import type { ServerDefinition } from '../definition.ts';
 type EraVerdict = 'modern' | 'handshake';
 
 /**
- * The reason why a verdict may be wrong: the server did not answer the probe in time (`silence`), or anything else
- * (`answer`), such as an exit or an error of a proxy.
+ * The reason why a verdict may be wrong: the server did not answer the probe in time or was killed (`silence`), or anything
+ * else (`answer`), such as an exit or an error of a proxy.
  */
 export type EraDoubt = 'silence' | 'answer';
 
@@ -59,10 +59,10 @@ const rememberMs = 7 * 24 * 3600_000;
 /** The time in which a server is not asked again: a client may cause errors with every call. */
 const settledMs = 10_000;
 
-/** `onCorrected` hears of a remembered era that turned out wrong. */
+/** `onChanged` hears of a remembered era that turned out wrong, or may be wrong if there is a doubt. */
 export function createEraVerdicts(
   file?: string,
-  onCorrected: (server: string, was: EraVerdict, now: EraVerdict) => void = () => {},
+  onChanged: (server: string, was: EraVerdict, now: EraVerdict, doubt?: EraDoubt) => void = () => {},
 ): EraVerdicts {
   const verdicts = new Map<string, StoredVerdict>(file === undefined ? [] : loadVerdicts(file));
   const definitions = new Map<string, string>();
@@ -107,11 +107,13 @@ export function createEraVerdicts(
     const transport = verdict === 'handshake' ? known?.transport : undefined;
     if (doubt !== undefined) {
       verdicts.set(server, { verdict, until: Date.now() + holdsMs, definition, transport, doubt, before });
+      if (known?.verdict === before && before !== undefined && before !== verdict)
+        onChanged(server, before, verdict, doubt);
       return;
     }
     verdicts.set(server, { verdict, until: Date.now() + rememberMs, definition, transport });
     save();
-    if (before !== undefined && before !== verdict) onCorrected(server, before, verdict);
+    if (before !== undefined && before !== verdict) onChanged(server, before, verdict);
   }
 
   return {
@@ -120,8 +122,9 @@ export function createEraVerdicts(
     isConfigured,
     set: (server, verdict, doubt) => setVerdictFor(server, verdict, doubt),
     confirmHandshake(server) {
-      if (findCertain(server) === 'handshake') return;
       const known = verdicts.get(server);
+      // A handshake without a probe proves nothing, as the server may speak both eras. Nor does one against a proof.
+      if (known === undefined || findCertain(server) !== undefined) return;
       // A server that ends over each probe would be started twice for it again and again, so this verdict is certain. One
       // that was modern until now may have crashed for another reason.
       const isLasting = known?.doubt !== 'silence' && lastCertain(known) !== 'modern';

@@ -11,7 +11,7 @@ import { bridgeToHandshake } from './bridge/to-handshake.ts';
 import { translateHandshake } from './bridge/to-modern.ts';
 import type { Connector } from './connector.ts';
 import { createEraRouting } from './era-routing.ts';
-import type { EraVerdicts } from './era-verdicts.ts';
+import { type EraVerdicts, setVerdict } from './era-verdicts.ts';
 import { createHandshake, handshakeKey, rejectsHandshake } from './handshake.ts';
 import { createHandshakeDialect } from './http/handshake-dialect.ts';
 import { createModernDialect } from './http/modern-dialect.ts';
@@ -108,6 +108,13 @@ export function createLinks(options: LinksOptions): Links {
     return pool.add(session, scope, server.name, make).link;
   }
 
+  /** True for a stdio server whose process has proved to be modern: the doubt about another process does not concern it. */
+  function hasReadyModernLink(session: Session, server: ServerDefinition): boolean {
+    if (server.kind !== 'stdio') return false;
+    const scope = processScopeFor(server, session, hasOwnFolder(session));
+    return pool.find(session, scope, server.name)?.link.isReady?.() === true;
+  }
+
   /**
    * Finds or opens the bridge of a modern client to a handshake-era server. Clients with equal capabilities and extensions
    * share one.
@@ -176,7 +183,8 @@ export function createLinks(options: LinksOptions): Links {
     requestModern(opener, asked, call) {
       if (asked.kind === 'in-process') return asked.links.modern.request(call);
       const { session, server } = requireAccess(opener, asked.name);
-      if (verdicts.get(server.name) === 'handshake') return requestAsHandshake(session, server, call);
+      const isHandshake = verdicts.get(server.name) === 'handshake';
+      if (isHandshake && !hasReadyModernLink(session, server)) return requestAsHandshake(session, server, call);
       return requestDetectingEra(session, server, call);
     },
 
@@ -306,7 +314,11 @@ function bridgeStdio(
   spare: SpareProcess | undefined,
 ): Link {
   const connectBase = (onBaseMessage: OnServerMessage) => {
-    const opening = ownHandshakeOpening(params, () => verdicts.confirmHandshake(server.name));
+    const opening = ownHandshakeOpening(
+      params,
+      () => verdicts.confirmHandshake(server.name),
+      (answer) => void setVerdict(verdicts, server.name, answer, undefined),
+    );
     const link = connect.openStdio(users, server, 'handshake', opening, onBaseMessage, spare);
     return { link, handshake: () => opening.handshake };
   };

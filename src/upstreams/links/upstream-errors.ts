@@ -17,12 +17,15 @@ export class StderrLines extends Error {
   /** The message of the error without the words of the server. */
   readonly plainMessage: string;
   readonly lines: readonly string[];
+  /** True if a signal ended the process: the server did not decide to end. */
+  readonly wasKilled: boolean;
 
-  constructor(plainMessage: string, lines: readonly string[]) {
+  constructor(plainMessage: string, lines: readonly string[], wasKilled = false) {
     super('The server wrote to stderr before it failed.');
     this.name = 'StderrLines';
     this.plainMessage = plainMessage;
     this.lines = lines;
+    this.wasKilled = wasKilled;
   }
 }
 
@@ -32,11 +35,22 @@ interface FailedOutput {
   readonly quote: string | undefined;
 }
 
+/** Exit codes above this one stand for a signal. Sandboxes report the signal of a server like this. */
+const signalCodes = 128;
+
 export function exitError(server: string, { code, signal, reason }: Exit, output: FailedOutput): AmbitError {
   const how = signal === null ? `with code ${code}` : `by ${signal}`;
-  if (reason === undefined) return failureWithOutput(`The server "${server}" ended ${how} before it answered.`, output);
+  const wasKilled = signal !== null || (code ?? 0) > signalCodes;
+  if (reason === undefined)
+    return failureWithOutput(`The server "${server}" ended ${how} before it answered.`, { ...output, wasKilled });
   const what = `The server "${server}" was ended: ${reason}.`;
-  return new AmbitError('UPSTREAM_FAILED', { what, cause: new StderrLines(what, output.lines) });
+  return new AmbitError('UPSTREAM_FAILED', { what, cause: new StderrLines(what, output.lines, true) });
+}
+
+/** Tells whether an error is about a process that did not end by itself. */
+export function wasKilled(error: unknown): boolean {
+  const cause = error instanceof Error ? error.cause : undefined;
+  return cause instanceof StderrLines && cause.wasKilled;
 }
 
 /** The error for a process that answers nothing after its start. */
@@ -47,9 +61,13 @@ export function startTimeoutError(server: string, startMs: number, output: Faile
 }
 
 /** Adds the words of the server to an error: in one line, in quotes and marked as its own, since a model reads them. */
-function failureWithOutput(what: string, { lines, quote }: FailedOutput, timeoutHint?: string): AmbitError {
+function failureWithOutput(
+  what: string,
+  { lines, quote, wasKilled }: FailedOutput & { readonly wasKilled?: boolean },
+  timeoutHint?: string,
+): AmbitError {
   const words = quote === undefined ? '' : ` It wrote to stderr: "${quote.replaceAll('"', "'")}".`;
-  const details = { what: `${what}${words}`, cause: new StderrLines(what, lines) };
+  const details = { what: `${what}${words}`, cause: new StderrLines(what, lines, wasKilled) };
   if (timeoutHint === undefined) return new AmbitError('UPSTREAM_FAILED', details);
   return new AmbitError('UPSTREAM_TIMEOUT', { ...details, hint: timeoutHint });
 }

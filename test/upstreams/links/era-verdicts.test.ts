@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createEraVerdicts } from '../../../src/upstreams/links/era-verdicts.ts';
+import { modernOpening } from '../../../src/upstreams/links/stdio/opening.ts';
+import { exitError } from '../../../src/upstreams/links/upstream-errors.ts';
 
 const day = 24 * 3600_000;
 let folder: string;
@@ -88,6 +90,29 @@ test('a handshake after an unanswered probe proves the era, unless the server ma
   expect(confirm('answer')).toBeUndefined();
   expect(verdicts.get('a')).toBe('handshake');
   expect(described().get('a')).toBe('modern');
+});
+
+test('a handshake without a probe proves nothing: the server may speak both eras', () => {
+  const verdicts = described();
+  verdicts.confirmHandshake('a');
+  expect(verdicts.get('a')).toBeUndefined();
+  verdicts.set('a', 'modern');
+  verdicts.confirmHandshake('a');
+  expect(verdicts.getCertain('a')).toBe('modern');
+});
+
+test.each([
+  { code: 1, signal: null, isProof: true },
+  { code: null, signal: 'SIGKILL' as const, isProof: false },
+  { code: 137, signal: null, isProof: false },
+])('a process that ends over the probe with code $code or $signal', async ({ code, signal, isProof }) => {
+  const verdicts = described();
+  const error = exitError('a', { code, signal }, { lines: [], quote: undefined });
+  const opening = modernOpening('a', verdicts).perform(() => Promise.reject(error), vi.fn());
+  await expect(opening).rejects.toThrow('Unsupported protocol version');
+  verdicts.confirmHandshake('a');
+  expect(verdicts.get('a')).toBe('handshake');
+  expect(verdicts.getCertain('a') === 'handshake').toBe(isProof);
 });
 
 test.each(['', '{', 'null', '{}', '[1]', '[["a"]]', '[["a",null]]'])(

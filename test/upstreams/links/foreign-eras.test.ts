@@ -205,6 +205,20 @@ test('a process that a refused request has left to the other era ends when it is
   expect(startsOf('unused')).toBe(2);
 });
 
+test('a session keeps its modern process when another process of the server is of the other era', async () => {
+  stdioNames.push('mixed');
+  const kindFile = join(folder, 'mixed.kind');
+  writeFileSync(kindFile, 'modern');
+  const { gateway, connect } = await openForeignGateway();
+  closing.unshift(gateway.close);
+  const first = await connect('mixed', 'modern');
+  expect(await first.call('echo')).toBe('call 1');
+  writeFileSync(kindFile, 'typescript-v1');
+  const second = await connect('mixed', 'modern');
+  expect([await second.call('echo'), await first.call('echo')]).toEqual(['call 1', 'call 2']);
+  expect(startsOf('mixed')).toBe(2);
+});
+
 test.each([
   ['go-sdk', 'handshake'],
   ['http-go-sdk', 'handshake'],
@@ -223,4 +237,15 @@ test.runIf(proof)('a server that answers no probe gets the handshake on the same
   const client = await connect('silent', 'modern');
   expect(await client.call('echo')).toBe('call 1');
   expect(startsOf('silent')).toBe(1);
+});
+
+test.runIf(proof)('a server that answers the probe late is modern from then on', async () => {
+  stdioNames.push('late');
+  setKinds(true);
+  const { gateway, connect } = await openForeignGateway({ processes: { startSeconds: 5 } });
+  closing.unshift(gateway.close);
+  const client = await connect('late', 'modern');
+  expect(await client.call('echo')).toBe('call 1');
+  const [found] = (await gateway.listServers()).filter(({ name }) => name === 'late');
+  expect(found?.era).toBe('modern');
 });

@@ -295,7 +295,7 @@ async function openProcess(
 
 function adoptSpare(
   state: ProcessState,
-  { server, users, pending }: LinkProcessOptions,
+  { server, users, pending, opening, ownRequests }: LinkProcessOptions,
   spare: SpareProcess,
   createListener: (process: () => ServerProcess) => ProcessListener,
 ): void {
@@ -304,6 +304,7 @@ function adoptSpare(
   const { process, lastId } = taken;
   // A late answer to the probe must not look like the answer to another request.
   pending.skipIds(lastId);
+  if (opening.onLateProbe !== undefined) ownRequests.expectLate(lastId - 1, opening.onLateProbe);
   process.handOver(createListener(() => process));
   state.current = process;
   state.adopted = process;

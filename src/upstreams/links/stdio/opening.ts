@@ -8,6 +8,7 @@ import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts'
 import { type EraDoubt, type EraVerdicts, setVerdict } from '../era-verdicts.ts';
 import { refusedHandshakeError, repeatableParams } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
+import { wasKilled } from '../upstream-errors.ts';
 
 /** Sends a request of Ambit's own to a process. `maxMs` shortens the time that the process has to answer. */
 type AskProcess = (method: string, params: string, maxMs?: number) => Promise<Message>;
@@ -19,6 +20,8 @@ export interface Opening {
   /** True for an exchange that finds out the era. A server that is of the other era may end over it. */
   readonly isProbe: boolean;
   perform(ask: AskProcess, write: (bytes: Buffer) => void): Promise<void>;
+  /** Hears the answer to a probe that came after its time: the process was slow, not silent. */
+  onLateProbe?(answer: Message): void;
   /** The answer to a further `initialize`, from the first handshake. */
   answer(message: Message): FinalReply | undefined;
   /** True for a notification that this process has had already. */
@@ -47,10 +50,13 @@ export function modernOpening(server: string, verdicts: EraVerdicts): Opening {
       if (verdicts.isConfigured(server)) return;
       // Silence or an exit may have other reasons, so the verdict expires soon.
       let doubt: EraDoubt | undefined;
-      const answer = await ask('server/discover', discoverParams, probeMs).catch((error: unknown) => {
+      // A server that has proved to be modern starts slowly, rather than being silent.
+      const maxMs = verdicts.getCertain(server) === 'modern' ? undefined : probeMs;
+      const answer = await ask('server/discover', discoverParams, maxMs).catch((error: unknown) => {
         // The end of the session says nothing about the server.
         if (isAmbitError(error) && !error.code.startsWith('UPSTREAM_')) throw error;
-        doubt = isAmbitError(error) && error.code === 'UPSTREAM_TIMEOUT' ? 'silence' : 'answer';
+        const isSilence = wasKilled(error) || (isAmbitError(error) && error.code === 'UPSTREAM_TIMEOUT');
+        doubt = isSilence ? 'silence' : 'answer';
         return undefined;
       });
       if (!setVerdict(verdicts, server, answer, doubt)) throw unsupportedModernError();
@@ -124,6 +130,7 @@ export function handshakeOpening(): HandshakeOpening {
 export function ownHandshakeOpening(
   params: string,
   onAccepted: () => void,
+  onLateProbe: (answer: Message) => void,
 ): Opening & { readonly handshake: Handshake | undefined } {
   let handshake: Handshake | undefined;
   return {
@@ -132,6 +139,7 @@ export function ownHandshakeOpening(
     },
     assertPossible() {},
     isProbe: false,
+    onLateProbe,
     async perform(ask, write) {
       const answer = await ask('initialize', params);
       if (answer.result === undefined) throw refusedHandshakeError(answer);

@@ -4,6 +4,8 @@ import type { Message } from '../../../protocol/message.ts';
 /** The requests of Ambit's own to a process: a probe of its era, or a repeated handshake. */
 export interface OwnRequests {
   sendRequest(method: string, params: string, write: (bytes: Buffer) => void, timeoutMs: number): Promise<Message>;
+  /** Hears an answer that may still come to a request of the link that had the process before. */
+  expectLate(id: number, onAnswer: (message: Message) => void): void;
   /** True when the answer was for one of these requests. */
   takeAnswer(id: number, message: Message): boolean;
   /** Fails the request with this id, or all of them. */
@@ -28,6 +30,14 @@ export function createOwnRequests(nextId: () => number): OwnRequests {
         });
         write(Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}\n`));
       });
+    },
+    expectLate(id, onAnswer) {
+      const fail = () => void waiting.delete(id);
+      const answer = (message: Message) => {
+        fail();
+        onAnswer(message);
+      };
+      waiting.set(id, { answer, fail });
     },
     takeAnswer(id, message) {
       const ask = waiting.get(id);
