@@ -32,6 +32,7 @@ let all: string;
 let mine: string;
 let theirs: string;
 let web: EchoingUpstream;
+let bare: EchoingUpstream;
 /** Called when the server "web" gets a call, which it never answers. */
 let reachedWeb = () => {};
 
@@ -42,6 +43,7 @@ beforeAll(async () => {
     if (method === 'tools/call') reachedWeb();
     return method === 'tools/call' ? new Promise(() => {}) : { tools: [] };
   });
+  bare = await startEchoUpstream();
   ambit = await startEmbeddedAmbit({
     servers: {
       old: { ...fixture(sdk1, '{"experimental":{"acme":{}},"shared":{}}'), era: 'handshake' },
@@ -51,6 +53,7 @@ beforeAll(async () => {
       everything: { command: process.execPath, args: [everything], push: { elicitation: true } },
       once: { ...fixture(sdk1), era: 'handshake', scope: 'call' },
       web: { url: web.url, era: 'handshake' },
+      bare: { url: bare.url, era: 'modern' },
     },
   });
   all = `${ambit.url}/mcp`;
@@ -61,8 +64,12 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await ambit?.stop();
-  await web?.close();
+  await Promise.all([web, bare].map((each) => each?.close()));
 });
+
+/** What a modern client without capabilities sends. */
+const bareMeta =
+  '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}';
 
 type Task = Record<string, unknown> & { readonly taskId: string };
 type Answer = Awaited<ReturnType<typeof readAnswer>>;
@@ -172,9 +179,7 @@ describe('at the address of all servers', () => {
     listener.close();
     for (const method of ['tasks/list', 'tasks/result'])
       expect((await askModern(all, mine, method, task.taskId)).error?.code).toBe(-32601);
-    const meta =
-      '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}';
-    const body = `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{${meta}}}}`;
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{${bareMeta}}}}`;
     const undeclared = await readAnswer(sendModern(all, mine, { method: 'tasks/get', name: 'x' }, body));
     expect(undeclared.error).toMatchObject({ code: -32021 });
   });
@@ -194,6 +199,71 @@ describe('at the address of all servers', () => {
     for (const method of ['skills/list', 'resources/directory/read'])
       expect((await readAnswer(sendModern(all, mine, { method }))).result).toMatchObject({ method });
     expect((await sendModern(all, mine, { method: 'nobody/do' })).status).toBe(404);
+  });
+});
+
+describe('at the address of all servers, tasks are declared only if a server has them', () => {
+  const open = async (...servers: string[]) => (await ambit.open({ servers })).token;
+  const discover = async (token: string) => {
+    const { result } = await readAnswer(sendModern(all, token, { method: 'server/discover' }));
+    return (result?.capabilities as { readonly extensions?: object } | undefined)?.extensions ?? {};
+  };
+
+  test.each([
+    ['a modern server', 'newer', true],
+    ['a translated server', 'older', true],
+    ['a server of each era without tasks', 'web bare', false],
+    ['a server whose process ends with the call', 'once', false],
+  ])('to a modern client: %s', async (_, names, isDeclared) => {
+    const token = await open(...names.split(' '));
+    expect('io.modelcontextprotocol/tasks' in (await discover(token))).toBe(isDeclared);
+    for (const method of ['tasks/get', 'tasks/update', 'tasks/cancel']) {
+      const { error } = await askModern(all, token, method, 'never was');
+      expect(error?.code).toBe(isDeclared ? -32602 : -32601);
+    }
+    // A client without the extension learns that it needs it only if there are tasks.
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"x","_meta":{${bareMeta}}}}`;
+    const undeclared = await sendModern(all, token, { method: 'tasks/get', name: 'x' }, body);
+    expect(undeclared.status).toBe(isDeclared ? 400 : 404);
+    expect((await readAnswer(undeclared)).error?.code).toBe(isDeclared ? -32021 : -32601);
+  });
+
+  test.each([
+    ['a server with tasks', 'older bare', true],
+    ['a server of each era without tasks', 'web bare', false],
+    ['a modern server, whose tasks are not translated', 'newer', false],
+    ['a server whose process ends with the call', 'once', false],
+  ])('to a client of 2025-11-25: %s', async (_, names, isDeclared) => {
+    const token = await open(...names.split(' '));
+    const declared = '"tasks":{"list":{},"cancel":{},"requests":{"tools":{"call":{}}}}';
+    // Nobody knows yet. A client that is not told of tasks would not use them as long as it is connected.
+    const capabilities = `{"experimental":{"${names}":{}}}`;
+    const first = await connectHandshake(all, token, '2025-11-25', capabilities);
+    expect(first.initialized).toContain(declared);
+    for (const method of ['tasks/get', 'tasks/result', 'tasks/cancel']) {
+      const { error } = await askHandshake(first, method, { taskId: 'never was' });
+      expect(error?.code).toBe(isDeclared ? -32602 : -32601);
+    }
+    const { result, error } = await askHandshake(first, 'tasks/list');
+    expect(isDeclared ? result?.tasks : error?.code).toEqual(isDeclared ? [] : -32601);
+    await askHandshake(first, 'tools/list');
+    const next = await connectHandshake(all, token, '2025-11-25', capabilities);
+    expect(next.initialized.includes(declared)).toBe(isDeclared);
+    expect(next.initialized.includes('tasks')).toBe(isDeclared);
+  });
+
+  test('clients of both eras with the same capabilities get what is true in their era', async () => {
+    const token = await open('older', 'newer');
+    const ask = async (method: string) => {
+      const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":{"_meta":{${bareMeta}}}}`;
+      return JSON.stringify((await readAnswer(sendModern(all, token, { method }, body))).result);
+    };
+    const client = await connectHandshake(all, token, '2025-11-25', '{}');
+    const listed = (await askHandshake(client, 'tools/list')).result?.tools as object[];
+    const run = { name: 'older__run', execution: { taskSupport: 'required' } };
+    expect(listed).toContainEqual(expect.objectContaining(run));
+    expect((await ask('tools/list')).includes('taskSupport')).toBe(false);
+    expect(await ask('server/discover')).toContain('"io.modelcontextprotocol/tasks":{}');
   });
 });
 
@@ -250,9 +320,7 @@ describe('between the eras', () => {
   });
 
   test('a tool that runs only as a task is refused to a modern client without the extension', async () => {
-    const meta =
-      '"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}';
-    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":{},"_meta":{${meta}}}}`;
+    const body = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run","arguments":{},"_meta":{${bareMeta}}}}`;
     const { error } = await readAnswer(sendModern(ambit.mcp('old'), mine, { name: 'run' }, body));
     expect(error).toMatchObject({
       code: -32021,

@@ -2,7 +2,7 @@ import type { Config } from '../../config/schema/schema.ts';
 import { computeArgumentsDigest, noArgumentsDigest } from '../../context/for-tools/arguments-digest.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
-import { acceptedReply, type Channel, type FinalReply } from '../../protocol/channel.ts';
+import { acceptedReply, type Channel, type Era, type FinalReply } from '../../protocol/channel.ts';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
 import { findMember, type JsonMember, readRawValue } from '../../protocol/json/scan.ts';
 import type { Message } from '../../protocol/message.ts';
@@ -56,6 +56,7 @@ interface CachedCall {
   readonly headers: () => Readonly<Record<string, string>>;
   readonly correlationId: string;
   readonly entry: JournalDraft;
+  readonly era: Era;
   /** The capabilities of the client, as a key. */
   readonly capabilities: string;
   /** Everything else that changes the form of the same result: address, era and revision. */
@@ -112,9 +113,9 @@ export function createCallCache(parts: CallCacheParts): CallCache {
 
   /** Returns a digest of the tool's definition; undefined if it is unknown, and then nothing is cached. */
   async function findDefinition(call: CachedCall): Promise<string | undefined> {
-    const { session, upstream, message, capabilities, ask } = call;
-    const owner = resolution.listOwnerFor(session, upstream);
-    const { offer } = await catalog.list(upstream, { capabilities, owner, scopeKey: sessionScopeKey(session), ask });
+    const { session, upstream, message, era, capabilities, ask } = call;
+    const query = { era, capabilities, owner: resolution.listOwnerFor(session, upstream), ask };
+    const { offer } = await catalog.list(upstream, { ...query, scopeKey: sessionScopeKey(session) });
     if (offer === undefined) return undefined;
     let known = definitions.get(offer);
     if (known === undefined) {

@@ -30,9 +30,17 @@ import {
   createResultReply,
 } from './collect-lists.ts';
 import { type CompositeLink, createCompositeLink } from './composite-link.ts';
+import { askForTasks } from './find-owner.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
-import { discoverAll, type Extensions, initializeAll, mergeExtensions, type OwnToolList } from './own-server.ts';
+import {
+  discoverAll,
+  findRelayedExtensions,
+  initializeAll,
+  type KnownCapabilities,
+  mergeExtensions,
+  type OwnToolList,
+} from './own-server.ts';
 import { findResourceUris, findUris, type ResourceUri, replaceUris } from './rename-resources.ts';
 import { isAppUri } from './resource-addresses.ts';
 import { createResources, type Resources } from './resources.ts';
@@ -62,6 +70,8 @@ export interface Aggregate extends Pick<ListenStreams, 'announceChange' | 'endSe
   notify(exchange: PreparedExchange): FinalReply;
   /** Fetches the lists of these servers, or of each server that the session may use. */
   fetchLists(exchange: PreparedExchange, servers?: PreparedExchange['available']): Promise<readonly ServerListing[]>;
+  /** Tells whether a server of the session has tasks for clients of this era. Asks those that nobody has asked yet. */
+  hasTasks(exchange: PreparedExchange): Promise<boolean>;
   /** Renames resource addresses in the result of a tool or a prompt as they are renamed in lists. */
   renameResources(
     exchange: PreparedExchange,
@@ -72,14 +82,14 @@ export interface Aggregate extends Pick<ListenStreams, 'announceChange' | 'endSe
   findAppTool(exchange: PreparedExchange, name: string): Promise<RouteTarget | undefined>;
 }
 
-/** The time that the servers get to declare their extensions. */
+/** The time that the servers get to declare their capabilities. */
 const discoverMs = 2000;
 
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 export function createAggregate(parts: AggregateParts): Aggregate {
   const { links, callers, catalog, resolution, ownTools, serverCallers, seals, send, createListReply } = parts;
-  const { fetchLists, fetchVisibleLists, findKnownExtensions } = createListAccess(parts);
+  const { fetchLists, fetchVisibleLists, findKnownCapabilities, hasTasks } = createListAccess(parts);
   const waitForLists = createListWait(fetchLists);
   const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
   const streams = createListenStreams();
@@ -90,7 +100,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const { message, session } = exchange;
     const requested = readStringValue(message.bytes, findMember(message.params?.shape, 'protocolVersion'));
     // No server is asked yet: its questions to the client would come before this answer.
-    const { version, result } = initializeAll(requested, findKnownExtensions(exchange));
+    const { version, result } = initializeAll(requested, findKnownCapabilities(exchange));
     const clean = applyMessageEdits(message, exchange.edits);
     const link = createCompositeLink(session, clean, links, callers);
     const { id: sessionId, workspaceId } = session;
@@ -113,10 +123,10 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
-  /** Answers `server/discover` with the extensions of all servers, or of those that have answered in time. */
+  /** Answers `server/discover` with the capabilities of all servers, or of those that have answered in time. */
   async function discover(exchange: PreparedExchange): Promise<FinalReply> {
     await waitForLists(exchange);
-    return createResultReply(exchange.message, discoverAll(findKnownExtensions(exchange)));
+    return createResultReply(exchange.message, discoverAll(findKnownCapabilities(exchange)));
   }
 
   /** Lists the tools of the servers and Ambit's own tools. Their names cannot clash. */
@@ -186,7 +196,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     if (!modern && message.method === 'initialize') return initialize(exchange);
     if (!modern && message.method === 'ping') return createResultReply(message, '{}');
     if (!modern && message.method === 'logging/setLevel') return setLogLevel(exchange);
-    if (caller?.version === handshakeVersions[0] && message.method === 'tasks/list')
+    if (caller?.version === handshakeVersions[0] && message.method === 'tasks/list' && (await hasTasks(exchange)))
       return createListReply(exchange, 'tasks', await listTasks(exchange, serverCallers));
     if (!modern && changesSubscription(message.method)) return sendByUri(exchange);
     throw new ProtocolError(-32601, modern ? 404 : 200, 'Method not found');
@@ -210,6 +220,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     request,
     notify,
     fetchLists,
+    hasTasks,
     renameResources(exchange, server, reply) {
       if (reply.kind !== 'message') return reply;
       const uris = findResourceUris(reply.bytes);
@@ -225,14 +236,13 @@ export function createAggregate(parts: AggregateParts): Aggregate {
   };
 }
 
-/** Reads the lists and extensions of the servers that a session may use. */
+/** Reads the lists and capabilities of the servers that a session may use. */
 function createListAccess({ catalog, resolution, serverCallers, tools }: AggregateParts) {
   /** Creates the function that makes the query for the lists of a server. */
   function createQuery(exchange: PreparedExchange) {
-    const { session } = exchange;
-    const capabilities = readCapabilities(exchange);
-    const scopeKey = sessionScopeKey(session);
-    return (server: ServerDefinition) => ({ capabilities, scopeKey, owner: resolution.listOwnerFor(session, server) });
+    const { era, session } = exchange;
+    const known = { era, capabilities: readCapabilities(exchange), scopeKey: sessionScopeKey(session) };
+    return (server: ServerDefinition) => ({ ...known, owner: resolution.listOwnerFor(session, server) });
   }
 
   function fetchLists(exchange: PreparedExchange, servers = exchange.available): Promise<ServerListing[]> {
@@ -244,6 +254,17 @@ function createListAccess({ catalog, resolution, serverCallers, tools }: Aggrega
         askAs: serverCallers.askAs(exchange, server),
       });
     return Promise.all(servers.map(fetchFrom));
+  }
+
+  function findKnownCapabilities(exchange: PreparedExchange): KnownCapabilities {
+    const queryFor = createQuery(exchange);
+    const offers = exchange.available.map((server) => catalog.knownOffer(server, queryFor(server)));
+    const relayed = findRelayedExtensions(readCapabilities(exchange));
+    const tasks = new Set(offers.map((offer) => offer?.hasTasks));
+    return {
+      extensions: mergeExtensions([...offers.map((offer) => offer?.extensions), relayed]),
+      hasTasks: tasks.has(true) || (tasks.has(undefined) ? undefined : false),
+    };
   }
 
   return {
@@ -260,23 +281,10 @@ function createListAccess({ catalog, resolution, serverCallers, tools }: Aggrega
         return { ...listed, offer: { ...offer, tools: filterTools(view, offer.tools) } };
       });
     },
-    findKnownExtensions(exchange: PreparedExchange): Extensions {
-      const queryFor = createQuery(exchange);
-      const declared = exchange.available.map((server) => catalog.knownExtensions(server, queryFor(server)));
-      return mergeExtensions([...declared, findRelayedExtensions(readCapabilities(exchange))]);
-    },
+    findKnownCapabilities,
+    hasTasks: async (exchange: PreparedExchange) =>
+      findKnownCapabilities(exchange).hasTasks ?? askForTasks(exchange, serverCallers),
   };
-}
-
-const appsExtension = 'io.modelcontextprotocol/ui';
-
-/**
- * Finds the extensions that Ambit relays for every server. A client that shows apps may look for them once, when it
- * connects, and servers with apps may be asked or added later.
- */
-function findRelayedExtensions(clientCapabilities: string): Extensions {
-  const { extensions } = JSON.parse(clientCapabilities) as { readonly extensions?: object | null };
-  return Object.hasOwn(extensions ?? {}, appsExtension) ? { [appsExtension]: {} } : {};
 }
 
 /** Creates the function that waits until the servers have answered. It waits only once for a server that hangs. */

@@ -1,12 +1,13 @@
 import { withTimeout } from '../../lib/async/timeout.ts';
 import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import type { Message } from '../../protocol/message.ts';
-import { declaresTasks, missingTasksError } from '../../protocol/modern-envelope.ts';
+import { declaresTasks, missingTasksError, tasksExtension } from '../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Seals } from '../../upstreams/links/relay/seals.ts';
 import { openTaskId } from '../../upstreams/links/relay/towards-upstream.ts';
 import type { PreparedExchange } from '../exchange.ts';
+import type { Aggregate } from './aggregate.ts';
 import type { ServerCallers } from './server-callers.ts';
 
 /** The methods and notifications that the aggregate answers itself, or that name a tool or prompt. */
@@ -23,6 +24,7 @@ const declareMs = 5000;
 interface OwnerParts {
   readonly seals: Seals;
   readonly serverCallers: ServerCallers;
+  readonly aggregate: Pick<Aggregate, 'hasTasks'>;
 }
 
 /** Tells whether a message at the address of all servers belongs to one of them, and names no tool, prompt or resource. */
@@ -36,30 +38,47 @@ export function needsOwner({ kind, method }: Message): boolean {
  */
 export function findOwner(
   exchange: PreparedExchange,
-  { seals, serverCallers }: OwnerParts,
-): ServerDefinition | Promise<ServerDefinition | undefined> {
+  { seals, serverCallers, aggregate }: OwnerParts,
+): Promise<ServerDefinition | undefined> {
   const { method } = exchange.message;
-  if (method.startsWith('tasks/')) return findTaskOwner(exchange, seals);
+  if (method.startsWith('tasks/')) return findTaskOwner(exchange, seals, aggregate.hasTasks);
   return findDeclaringServer(exchange, serverCallers);
 }
 
 /** Finds the server that made a task: only the seal of that server opens the id. */
-function findTaskOwner(exchange: PreparedExchange, seals: Seals): ServerDefinition {
+async function findTaskOwner(
+  exchange: PreparedExchange,
+  seals: Seals,
+  hasTasks: Aggregate['hasTasks'],
+): Promise<ServerDefinition> {
   const { message, session, available, era, caller } = exchange;
   const { bytes, method, params } = message;
   const isModern = era === 'modern';
   const methods = isModern
     ? ['tasks/get', 'tasks/update', 'tasks/cancel']
     : ['tasks/get', 'tasks/result', 'tasks/cancel'];
-  const hasTasks = isModern || caller?.version === '2025-11-25';
-  if (!hasTasks || !methods.includes(method)) throw new ProtocolError(-32601, isModern ? 404 : 200, 'Method not found');
+  const isKnown = methods.includes(method) && (isModern || caller?.version === '2025-11-25');
+  const unknownMethod = new ProtocolError(-32601, isModern ? 404 : 200, 'Method not found');
+  if (!isKnown) throw unknownMethod;
   const sealed = readStringValue(bytes, findMember(params?.shape, 'taskId')) ?? '';
   const owner = available.find(
     ({ name }) => openTaskId({ seals, sessionId: session.id, server: name }, sealed) !== undefined,
   );
   if (owner !== undefined) return owner;
+  if (!(await hasTasks(exchange))) throw unknownMethod;
   if (isModern && !declaresTasks(message)) throw missingTasksError();
   throw new ProtocolError(-32602, 200, 'Task not found');
+}
+
+/** Asks the servers whether one of them has tasks for clients of this era. */
+export async function askForTasks(
+  exchange: PreparedExchange,
+  { fetchCapabilities }: Pick<ServerCallers, 'fetchCapabilities'>,
+): Promise<boolean> {
+  const all = await Promise.all(exchange.available.map((server) => findDeclared(exchange, server, fetchCapabilities)));
+  return all.some(({ tasks, extensions }) =>
+    exchange.era === 'modern' ? Object.hasOwn(readObject(extensions), tasksExtension) : tasks !== undefined,
+  );
 }
 
 /** The capabilities that each server declared last. */

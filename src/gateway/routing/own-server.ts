@@ -33,10 +33,8 @@ const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
 
 interface SelfDescription {
   readonly capabilities: { readonly [name: string]: object };
-  /** The extensions that only modern clients get. */
-  readonly modernExtensions?: object;
-  /** The capabilities that only clients of 2025-11-25 get. */
-  readonly handshakeCapabilities?: object;
+  /** Declares tasks: the extension to modern clients, the capability to clients of 2025-11-25. */
+  readonly hasTasks?: boolean;
   readonly instructions: string;
 }
 
@@ -49,12 +47,11 @@ const aggregateDescription: SelfDescription = {
     completions: {},
     logging: {},
   },
-  // Only a client that sees a task-capable tool creates a task. The server of the tool decides.
-  modernExtensions: { [tasksExtension]: {} },
-  handshakeCapabilities: { tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } },
   instructions:
     'Several MCP servers behind one gateway. Tools and prompts are named server__name. Servers that are not reachable are left out of the lists. Tools named session_… are Ambit’s own.',
 };
+
+const taskCapability = { tasks: { list: {}, cancel: {}, requests: { tools: { call: {} } } } };
 
 /** The server of Ambit's own tools. */
 const ownDescription: SelfDescription = {
@@ -66,13 +63,30 @@ const ownDescription: SelfDescription = {
 /** The extensions of one or several servers, with their settings. */
 export type Extensions = Readonly<Record<string, unknown>>;
 
-export const discoverAll = (extensions: Extensions) => createDiscoverResult(describeAll(extensions));
-export const initializeAll = (requested: string | undefined, extensions: Extensions) =>
-  createInitializeResult(describeAll(extensions), requested);
+/** The capabilities that the servers of a session declare, as far as they are known. */
+export interface KnownCapabilities {
+  readonly extensions: Extensions;
+  /** True if a server has tasks, false if none has; undefined if some have not been asked yet. */
+  readonly hasTasks: boolean | undefined;
+}
 
-function describeAll(extensions: Extensions): SelfDescription {
-  if (Object.keys(extensions).length === 0) return aggregateDescription;
-  return { ...aggregateDescription, capabilities: { ...aggregateDescription.capabilities, extensions } };
+/** Describes Ambit to a modern client. It may ask again, so only what is known counts. */
+export function discoverAll({ extensions, hasTasks = false }: KnownCapabilities): string {
+  return createDiscoverResult(describeAll(extensions, hasTasks));
+}
+
+/**
+ * Describes Ambit to a handshake-era client. It asks only once, and would never use tasks that it was not told of. So
+ * they are declared unless it is known that there are none.
+ */
+export function initializeAll(requested: string | undefined, { extensions, hasTasks = true }: KnownCapabilities) {
+  return createInitializeResult(describeAll(extensions, hasTasks), requested);
+}
+
+function describeAll(extensions: Extensions, hasTasks: boolean): SelfDescription {
+  const { capabilities } = aggregateDescription;
+  const all = Object.keys(extensions).length === 0 ? capabilities : { ...capabilities, extensions };
+  return { ...aggregateDescription, capabilities: all, hasTasks };
 }
 
 /**
@@ -82,6 +96,17 @@ function describeAll(extensions: Extensions): SelfDescription {
 export function mergeExtensions(all: readonly (Extensions | undefined)[]): Extensions {
   const merged = Object.fromEntries(all.toReversed().flatMap((each) => Object.entries(each ?? {})));
   return (withoutModernExtensions({ extensions: merged })['extensions'] ?? {}) as Extensions;
+}
+
+const appsExtension = 'io.modelcontextprotocol/ui';
+
+/**
+ * Finds the extensions that Ambit relays for every server. A client that shows apps may look for them once, when it
+ * connects, and servers with apps may be asked or added later.
+ */
+export function findRelayedExtensions(clientCapabilities: string): Extensions {
+  const { extensions } = JSON.parse(clientCapabilities) as { readonly extensions?: object | null };
+  return Object.hasOwn(extensions ?? {}, appsExtension) ? { [appsExtension]: {} } : {};
 }
 
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
@@ -162,8 +187,8 @@ function readArguments({ bytes, params }: Message): unknown {
   throw new AmbitError('REQUEST_INVALID', { what: `The arguments are not valid: ${judged.reason}.` });
 }
 
-function createDiscoverResult({ capabilities, modernExtensions, instructions }: SelfDescription): string {
-  const extensions = { ...capabilities['extensions'], ...modernExtensions };
+function createDiscoverResult({ capabilities, hasTasks, instructions }: SelfDescription): string {
+  const extensions = { ...capabilities['extensions'], ...(hasTasks === true ? { [tasksExtension]: {} } : {}) };
   return JSON.stringify({
     resultType: 'complete',
     supportedVersions: [modernVersion],
@@ -176,12 +201,13 @@ function createDiscoverResult({ capabilities, modernExtensions, instructions }: 
 }
 
 function createInitializeResult(
-  { capabilities, handshakeCapabilities, instructions }: SelfDescription,
+  { capabilities, hasTasks, instructions }: SelfDescription,
   requested: string | undefined,
 ): { readonly version: string; readonly result: string } {
   const known = requested !== undefined && handshakeVersions.includes(requested);
   const version = known ? requested : (handshakeVersions[0] as string);
-  const all = version === handshakeVersions[0] ? { ...capabilities, ...handshakeCapabilities } : capabilities;
+  const declaresTasks = hasTasks === true && version === handshakeVersions[0];
+  const all = declaresTasks ? { ...capabilities, ...taskCapability } : capabilities;
   const result = { protocolVersion: version, capabilities: all, serverInfo, instructions };
   return { version, result: JSON.stringify(result) };
 }

@@ -31,6 +31,7 @@ export function cacheResults(
           headers,
           correlationId,
           entry,
+          era,
           capabilities: capabilitiesKey(caller?.initialize ?? message),
           replyForm: `${server === allServers ? 'all' : 'one'} ${era} ${caller?.version ?? ''}`,
           ask: serverCallers.ask(exchange, upstream),

@@ -83,11 +83,12 @@ export function checkParamHeaders(
   }
 
   async function fetchHeaders(exchange: PreparedExchange, upstream: ServerDefinition): Promise<ToolHeaders> {
-    const { session, message } = exchange;
+    const { session, message, era } = exchange;
     const key = `${session.id} ${upstream.name}`;
     const known = lists.get(key);
     if (known !== undefined) return known;
     const { offer } = await catalog.list(upstream, {
+      era,
       capabilities: capabilitiesKey(message),
       owner: resolution.listOwnerFor(session, upstream),
       scopeKey: sessionScopeKey(session),

@@ -26,8 +26,9 @@ export function requireApprovedTools(
     exchange: PreparedExchange,
     upstream: ServerDefinition,
   ): Promise<ServerListing & { readonly offer: Offer }> {
-    const { session, caller, message } = exchange;
+    const { session, caller, message, era } = exchange;
     const listed = await catalog.list(upstream, {
+      era,
       capabilities: capabilitiesKey(caller?.initialize ?? message),
       owner: resolution.listOwnerFor(session, upstream),
       scopeKey: sessionScopeKey(session),

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
+import type { Era } from '../../protocol/channel.ts';
 import type { ServerDefinition } from '../definition.ts';
 import { withoutServerWords } from '../links/upstream-errors.ts';
 import type { CachedOffer, CatalogFile, OfferFilter } from './catalog-file.ts';
@@ -26,6 +27,8 @@ export type PinnedToolFilter = (
 
 /** A question for the lists of a server, on behalf of one session. */
 export interface CatalogQuery {
+  /** The era of the client: a bridge to a server of the other era translates its lists. */
+  readonly era: Era;
   readonly capabilities: string;
   readonly owner: ListOwner;
   /** The key of the session and its workspace. */
@@ -38,8 +41,8 @@ export interface CatalogQuery {
 export interface Catalog {
   /** Lists what a server offers. The server is asked once, however many sessions of one owner ask together. */
   list(server: ServerDefinition, query: CatalogQuery): Promise<ServerListing>;
-  /** Returns the extensions that a server declared when it was last asked, without asking it. */
-  knownExtensions(server: ServerDefinition, query: Omit<CatalogQuery, 'ask'>): Offer['extensions'];
+  /** Returns what a server offered when it was last asked, without asking it. */
+  knownOffer(server: ServerDefinition, query: Omit<CatalogQuery, 'ask'>): Offer | undefined;
   /**
    * Marks the lists of a server as changed, after it said so. If the process belongs to one session, the lists are that
    * session's own from then on: the process of another session may not have changed. A shared process speaks for the
@@ -121,11 +124,11 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
     file.remove(fits);
   }
 
-  function refreshOffer(key: string, { owner, scopeKey, ask }: CatalogQuery): Promise<Offer> {
+  function refreshOffer(key: string, { era, owner, scopeKey, ask }: CatalogQuery): Promise<Offer> {
     const running = requests.get(key);
     if (running !== undefined) return running.offer;
     const change = stale.get(key);
-    const fetching: Promise<Offer> = fetchOffer(ask)
+    const fetching: Promise<Offer> = fetchOffer(ask, era)
       .then((offer) => {
         failures.delete(key);
         const [name = '', , of] = key.split(' ');
@@ -164,13 +167,13 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
     for (const listener of [...listeners]) listener(change);
   }
 
-  function findKey(server: ServerDefinition, { capabilities, owner, scopeKey }: Omit<CatalogQuery, 'ask'>): string {
-    const shared = offerKey(server, capabilities, owner);
-    return hasOwnLists(scopeKey, server.name) ? `${shared} ${scopeKey}` : shared;
+  function findKey(server: ServerDefinition, query: Omit<CatalogQuery, 'ask'>): string {
+    const shared = offerKey(server, query);
+    return hasOwnLists(query.scopeKey, server.name) ? `${shared} ${query.scopeKey}` : shared;
   }
 
   return {
-    knownExtensions: (server, query) => offers.get(findKey(server, query))?.offer.extensions,
+    knownOffer: (server, query) => offers.get(findKey(server, query))?.offer,
     async list(server, query) {
       const { owner, scopeKey, ask } = query;
       const key = findKey(server, query);
@@ -187,7 +190,7 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
       const byAnother = requests.get(key);
       try {
         const refreshed = refreshOffer(key, query).catch((error) => {
-          if (byAnother !== undefined && isLoginRequired(error)) return fetchOffer(ask);
+          if (byAnother !== undefined && isLoginRequired(error)) return fetchOffer(ask, query.era);
           throw error;
         });
         return await toListing(filterPinned, server, await withTimeout(refreshed, deadlineMs), query);
@@ -303,10 +306,10 @@ function failureFor(
   return new AmbitError('UPSTREAM_FAILED', { what: 'The server did not answer the request for its lists.' });
 }
 
-/** The key of an offer: the definition of the server, the capabilities of the client, and the owner. */
-function offerKey(server: ServerDefinition, capabilities: string, owner: ListOwner): string {
+/** The key of an offer: the definition of the server, the era and capabilities of the client, and the owner. */
+function offerKey(server: ServerDefinition, { era, capabilities, owner }: Omit<CatalogQuery, 'ask'>): string {
   const hash = createHash('sha256')
-    .update(JSON.stringify([server.definitionHash, capabilities, owner.key]))
+    .update(JSON.stringify([server.definitionHash, era, capabilities, owner.key]))
     .digest('hex');
   return `${server.name} ${hash}`;
 }

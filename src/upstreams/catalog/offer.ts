@@ -1,5 +1,6 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
+import type { Era } from '../../protocol/channel.ts';
 import { findReading, foldKey, hasTwinKeys } from '../../protocol/json/fold-key.ts';
 import {
   findMember,
@@ -11,6 +12,7 @@ import {
 } from '../../protocol/json/scan.ts';
 import { walkStrings } from '../../protocol/json/walk-strings.ts';
 import { type Message, readErrorCode } from '../../protocol/message.ts';
+import { tasksExtension } from '../../protocol/modern-envelope.ts';
 
 /** The members of a tool in MCP. */
 const toolMembers = new Set([
@@ -38,6 +40,8 @@ export interface Offer {
   readonly hasResources: boolean;
   /** The extensions that the server declares, with their settings. */
   readonly extensions?: Readonly<Record<string, unknown>>;
+  /** Whether clients of this era can use tasks of the server; undefined if the server did not say. */
+  readonly hasTasks?: boolean;
   readonly at: number;
 }
 
@@ -48,10 +52,10 @@ const maxTemplates = 200;
 /** The size of all pages of a list together. */
 const maxBytes = 16 * 1024 * 1024;
 const maxExtensionsBytes = 64 * 1024;
-/** The lists are there already, so they do not wait longer for the extensions. */
-const extensionsMs = 1000;
+/** The lists are there already, so they do not wait longer for the capabilities. */
+const capabilitiesMs = 1000;
 
-export async function fetchOffer(ask: AskServer): Promise<Offer> {
+export async function fetchOffer(ask: AskServer, era: Era): Promise<Offer> {
   // One by one: a server that has just started should not get four requests at once.
   let unclearTools = 0;
   const tools = await fetchList(ask, 'tools/list', 'tools', maxPages, () => unclearTools++);
@@ -59,7 +63,7 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
   const templates = await fetchList(ask, 'resources/templates/list', 'resourceTemplates');
   // The first page shows whether there are resources.
   const resources = await fetchList(ask, 'resources/list', 'resources', 1);
-  const extensions = await withTimeout(fetchExtensions(ask), extensionsMs).catch(() => undefined);
+  const declared = await withTimeout(fetchDeclared(ask, era), capabilitiesMs).catch(() => ({}));
   return {
     tools: tools ?? [],
     ...(unclearTools === 0 ? {} : { unclearTools }),
@@ -67,20 +71,24 @@ export async function fetchOffer(ask: AskServer): Promise<Offer> {
     templates: templates?.slice(0, maxTemplates) ?? [],
     leftOutTemplates: (templates?.length ?? 0) > maxTemplates,
     hasResources: resources !== undefined,
-    ...(extensions === undefined ? {} : { extensions }),
+    ...declared,
     at: Date.now(),
   };
 }
 
-/** Asks a server for its extensions; undefined if it declares none. */
-async function fetchExtensions(ask: AskServer): Promise<Offer['extensions']> {
+/** Asks a server for its extensions, and whether it has tasks. */
+async function fetchDeclared(ask: AskServer, era: Era): Promise<Pick<Offer, 'extensions' | 'hasTasks'>> {
   const { bytes, result } = await ask('server/discover', '{}');
-  const capabilities = findMember(result?.shape, 'capabilities');
-  const declared = capabilities && findMember(readShape(bytes, capabilities), 'extensions');
-  if (declared === undefined || declared.end - declared.start > maxExtensionsBytes) return undefined;
-  const value = JSON.parse(readRawValue(bytes, declared)) as unknown;
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isObject && Object.keys(value).length > 0 ? (value as Record<string, unknown>) : undefined;
+  if (result === undefined) return {};
+  const member = findMember(result.shape, 'capabilities');
+  const capabilities = member && readShape(bytes, member);
+  const declared = findMember(capabilities, 'extensions');
+  const shape = declared && readShape(bytes, declared);
+  const tasks = era === 'modern' ? findMember(shape, tasksExtension) : findMember(capabilities, 'tasks');
+  const hasTasks = tasks !== undefined;
+  const isShort = declared !== undefined && declared.end - declared.start <= maxExtensionsBytes;
+  if (!isShort || shape === undefined || shape.members.length === 0) return { hasTasks };
+  return { hasTasks, extensions: JSON.parse(readRawValue(bytes, declared)) as Record<string, unknown> };
 }
 
 /**

@@ -316,8 +316,7 @@ test('P1: a handshake-era server hears the extensions and the name of a modern c
   expect(shaken.map(({ capabilities }) => capabilities)).toEqual([{ extensions: ui }, {}]);
   const all = await open(ui);
   const discovered = (await all.request('server/discover')).result?.['capabilities'] as { extensions: object };
-  const tasks = { 'io.modelcontextprotocol/tasks': {} };
-  expect(discovered.extensions).toEqual({ ...ui, ...tasks, 'x/one': { name: 'one' }, 'x/two': { name: 'two' } });
+  expect(discovered.extensions).toEqual({ ...ui, 'x/one': { name: 'one' }, 'x/two': { name: 'two' } });
   for (const each of [client, other, all]) await each.close();
   const translated = await on.connect(id, 'handshake', 'one');
   expect(translated.opened?.result?.['capabilities']).toMatchObject({ extensions: { 'x/one': { name: 'one' } } });

@@ -15,7 +15,7 @@ const ada = { key: 'ada', userId: 'ada', workspaceId: 'w' };
 const ofAda = { owners: new Set([ada.key]) };
 
 function query(ask: AskServer, more: Partial<CatalogQuery> = {}): CatalogQuery {
-  return { capabilities: '{}', owner: ada, ask, ...more };
+  return { era: 'modern', capabilities: '{}', owner: ada, ask, ...more };
 }
 
 /** A server that counts how often its tools are asked for, and answers when it is told to. */
@@ -85,13 +85,14 @@ test('concurrent queries ask the server once', async () => {
   expect(saved.size).toBe(1);
 });
 
-test('other capabilities or another definition cause a new request', async () => {
+test('another era, other capabilities or another definition cause a new request', async () => {
   const one = asked();
   await catalog.list(server('a'), query(one.ask));
   await catalog.list(server('a'), query(one.ask, { capabilities: '{"roots":{}}' }));
   await catalog.list(server('a', { KEY: 'v' }), query(one.ask));
   await catalog.list(server('b'), query(one.ask));
-  expect(one.count).toBe(4);
+  await catalog.list(server('a'), query(one.ask, { era: 'handshake' }));
+  expect(one.count).toBe(5);
 });
 
 describe('lists have owners [S2]', () => {

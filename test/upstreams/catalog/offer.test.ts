@@ -15,14 +15,29 @@ test('S3: an ambiguous entry, or one that is no object, is left out', async () =
   const { tools, unclearTools } = await fetchOffer(async (method) => {
     const result = method === 'tools/list' ? `{"tools":[${entries.join(',')}]}` : '{}';
     return readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":${result}}`));
-  });
+  }, 'modern');
   expect(tools).toEqual([entries[0]]);
   expect(unclearTools).toBe(6);
 });
 
+test.each([
+  ['modern', '{"extensions":{"io.modelcontextprotocol/tasks":{}}}', true],
+  ['modern', '{"tasks":{}}', false],
+  ['modern', '{"extensions":[]}', false],
+  ['handshake', '{"tasks":{}}', true],
+  ['handshake', '{"extensions":{"io.modelcontextprotocol/tasks":{}}}', false],
+  ['handshake', undefined, undefined],
+] as const)('a server of the %s era that declares %s has tasks: %s', async (era, capabilities, hasTasks) => {
+  const answer = capabilities === undefined ? '"error":{"code":-32601}' : `"result":{"capabilities":${capabilities}}`;
+  const plain = '"result":{}';
+  const ask: AskServer = async (method) =>
+    readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,${method === 'server/discover' ? answer : plain}}`));
+  expect((await fetchOffer(ask, era)).hasTasks).toBe(hasTasks);
+});
+
 test('the error text of a server is not repeated', async () => {
   const answer = '{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"SESSION CONTEXT"}}';
-  const asked = fetchOffer(async () => readMessage(Buffer.from(answer)));
+  const asked = fetchOffer(async () => readMessage(Buffer.from(answer)), 'modern');
   await expect(asked).rejects.toThrow('tools/list was answered with the error -32000.');
 });
 
