@@ -35,11 +35,13 @@ const LOG_LINES = ['outgoing-request', 'incoming-response', 'incoming-sse-event'
 /** Longer than the suite's own 30 seconds, so that a busy machine fails no scenario. */
 const SCENARIO_MS = 120_000;
 
-interface RunOptions {
+export interface RunOptions {
   readonly url: string;
   readonly revision: Revision;
   /** Runs `--suite all` with the extensions, instead of the scenarios that the revision requires. */
   readonly whole?: boolean;
+  /** Runs this scenario only. */
+  readonly scenario?: string;
   readonly signal?: AbortSignal;
 }
 
@@ -47,16 +49,18 @@ interface RunOptions {
 export async function runConformance(options: RunOptions): Promise<ScenarioOutcome[]> {
   const results = await mkdtemp(join(tmpdir(), 'ambit-conformance-'));
   try {
-    const { revision, whole = false } = options;
-    const byRequirements = !whole || revision === '2026-07-28';
-    const choice = byRequirements ? ['--requirements', revision] : ['--suite', 'all', '--spec-version', revision];
+    const { revision, whole = false, scenario } = options;
+    const byRequirements = scenario === undefined && (!whole || revision === '2026-07-28');
+    const chosen = scenario === undefined ? ['--suite', 'all'] : ['--scenario', scenario];
+    const choice = byRequirements ? ['--requirements', revision] : [...chosen, '--spec-version', revision];
     let output = await runSuite(options, choice, results);
     if (whole && byRequirements) {
-      for (const scenario of SKILLS) output += await runSuite(options, ['--scenario', scenario], results);
+      for (const each of SKILLS) output += await runSuite(options, ['--scenario', each], results);
     }
     const folders = await readdir(results);
     if (folders.length === 0) throw new Error(`the conformance suite left no results:\n${output}`);
-    const scenarios = whole ? folders.map(scenarioOf).sort().map(unscored) : await listScenarios(revision);
+    const scenarios =
+      whole || scenario !== undefined ? folders.map(scenarioOf).sort().map(unscored) : await listScenarios(revision);
     return await Promise.all(scenarios.map((listed) => readOutcome(listed, results, folders)));
   } finally {
     await rm(results, { recursive: true, force: true });

@@ -5,7 +5,7 @@ import { startBearerProxy } from '../bearer-proxy.ts';
 import { type RunningAmbit, repository, startAmbit } from '../start-ambit.ts';
 import { cannotPass, namesNothing, type Revision } from './mixed-cells.ts';
 import { startRenamingProxy } from './renaming-proxy.ts';
-import { conformanceTable, runConformance, type ScenarioOutcome } from './run-conformance.ts';
+import { conformanceTable, type RunOptions, runConformance, type ScenarioOutcome } from './run-conformance.ts';
 import { startConformanceServer } from './start-conformance-server.ts';
 
 const push = { sampling: true, elicitation: true, roots: true };
@@ -51,13 +51,13 @@ type Transport = 'stdio' | 'http';
 async function through(
   server: string,
   path: string,
-  revision: Revision,
+  run: Revision | Omit<RunOptions, 'url'>,
   start: Proxy = startBearerProxy,
 ): Promise<ScenarioOutcome[]> {
   const { token } = await ambit.session({ servers: [server] });
   const proxy = await start(`${ambit.url}${path}`, token);
   try {
-    return await runConformance({ url: proxy.url, revision });
+    return await runConformance({ url: proxy.url, ...(typeof run === 'string' ? { revision: run } : run) });
   } finally {
     proxy.stop();
   }
@@ -80,7 +80,8 @@ interface Plan {
 }
 
 // A run of the suite takes seconds of processor time. `npm test` has two: every scored scenario of both revisions,
-// both addresses and both transports. The bridge between the eras is tested with real servers in every run, by journeys/cells.
+// both addresses and both transports. Of 2025-06-18 it has one scenario; `npm run proof` has all (compared.test.ts).
+// The bridge between the eras is tested with real servers in every run, by journeys/cells.
 const both: readonly Transport[] = ['stdio', 'http'];
 const plans: Readonly<Record<Revision, Plan>> = {
   '2026-07-28': proof
@@ -134,4 +135,10 @@ describe.concurrent.each<Revision>(['2026-07-28', '2025-11-25'])('conformance %s
     const expected = cannotPass[revision].map(({ scenario }) => scenario);
     for (const outcomes of crossed) expect(failed(outcomes)).toEqual(expected);
   });
+});
+
+test.concurrent('conformance 2025-06-18: a call that asks the user passes through Ambit', async () => {
+  const run = { revision: '2025-06-18', scenario: 'tools-call-elicitation' } as const;
+  const outcomes = await through('http', '/mcp', run, (url, token) => startRenamingProxy(url, token, 'http'));
+  expect(outcomes).toMatchObject([{ scenario: run.scenario, ok: true, passed: 2 }]);
 });
