@@ -30,16 +30,17 @@ export const serverList: Command = {
       servers.length === 0
         ? 'No servers. Add one with "ambit server add", or import servers with "ambit import".'
         : renderTable(
-            ['NAME', 'STATE', 'ERA', 'APPROVAL', 'PROCESSES', 'LAST ERROR'],
-            servers.map(({ name, state, era, approval, processes, lastError }) => [
+            ['NAME', 'STATE', 'TRANSPORT', 'ERA', 'APPROVAL', 'PROCESSES', 'LAST ERROR'],
+            servers.map(({ name, state, transport, era, approval, processes, lastError }) => [
               name,
               state ?? '-',
+              transport,
               era ?? '-',
               approval === 'not needed' ? '-' : approval,
               processes === null ? '-' : String(processes),
               describeLastError(name, lastError),
             ]),
-            { keepWidth: ['STATE', 'ERA', 'APPROVAL', 'PROCESSES'], states: ['STATE', 'APPROVAL'] },
+            { keepWidth: ['STATE', 'TRANSPORT', 'ERA', 'APPROVAL', 'PROCESSES'], states: ['STATE', 'APPROVAL'] },
           ),
     );
     if (isTerminal() && servers.length > 0 && servers.every(({ state }) => state === null)) {

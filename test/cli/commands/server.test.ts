@@ -35,11 +35,11 @@ describe('ambit server list', () => {
     const { code, stdout } = await ambit('server', 'list');
     expect(code).toBe(0);
     expect(stdout.split('\n').filter((line) => line.length > 80)).toEqual([]);
-    expect(stdout).toMatch(/^NAME +STATE +ERA +APPROVAL +PROCESSES +LAST ERROR$/m);
-    expect(stdout).toMatch(/^own +- +- +- +- +-$/m);
-    expect(stdout).toMatch(/^long-\S+ +- +handshake +- +- +-$/m);
-    expect(stdout).toMatch(/^taken +- +- +unapproved +- +-$/m);
-    expect(stdout).toMatch(/^theirs +- +- +unapproved +- +-$/m);
+    expect(stdout).toMatch(/^NAME +STATE +TRANSPORT +ERA +APPROVAL +PROCESSES +LAST ERROR$/m);
+    expect(stdout).toMatch(/^own +- +stdio +- +- +- +-$/m);
+    expect(stdout).toMatch(/^long-\S+ +- +http +handshake +- +- +-$/m);
+    expect(stdout).toMatch(/^taken +- +stdio +- +unapproved +- +-$/m);
+    expect(stdout).toMatch(/^theirs +- +stdio +- +unapproved +- +-$/m);
     expect(stdout).not.toContain('sk-secret');
     const listed = JSON.parse((await ambit('server', 'list', '--json')).stdout) as {
       servers: { name: string; approval: string; source: string }[];

@@ -76,7 +76,7 @@ test('with a gateway: states, last errors, and the stderr of processes with thei
     await expectScreen('server-list', 'ambit server list', listed);
     expect(shown).toMatch(/^Servers +2: 1 failed, 1 idle$|^Servers +2: 1 idle, 1 failed$/m);
     expect(shown).toMatch(/^dies +failed +\d+s ago: ended with code 3 before it answered/m);
-    expect(listed).toMatch(/^dies +failed +- +- +0 +\d+s ago: ended with code 3/m);
+    expect(listed).toMatch(/^dies +failed +stdio +- +- +0 +\d+s ago: ended with code 3/m);
     const id = session.id.slice(0, 8);
     const line = new RegExp(`^\\d{4}-\\d\\d-\\d\\d [\\d:]{8}  ${id}  \\d+  Error: no key, token=\\[secret\\]$`, 'm');
     expect((await ambit('logs', 'dies')).stdout).toMatch(line);

@@ -56,7 +56,7 @@ describe('within 80 columns, however long the names are', () => {
     ['session list', /^[0-9a-f]{8} +short +ada +one +direct +1 +\d+s +\d+m$/m],
     ['session show short', /^expires +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC, in \d+m$/m],
     ['session show short', /^meta summary +a summary .*\n {14}\S/m],
-    ['server list', /^a-server-with-a-rather-long-name\S*… +- +- +- +- +-$/m],
+    ['server list', /^a-server-with-a-rather\S*… +- +stdio +- +- +- +-$/m],
     ['workspace list', new RegExp(`^${longWorkspace} +direct +….*-of-the-organisation$`, 'm')],
     ['user list', /^id\.example\.com\|248289761001-and-more-of-it +\S.*… +added \d{4}-\d\d-\d\d$/m],
     ['team list', /^billing-and-invoicing-service +id\.example\.com\|248289761001-and-more-of-it$/m],
