@@ -1,5 +1,6 @@
 import { basename, relative } from 'node:path';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
+import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { listVariants, type ToolPin, type ToolPins } from './pinned-tools.ts';
 import type { FilePin, ServerPins } from './server-pins.ts';
@@ -131,8 +132,18 @@ function findChangedMembers(approved: readonly ToolPin[], now: ToolPin): readonl
 }
 
 function isSameMember(before: ToolPin, now: ToolPin, member: string): boolean {
-  return Object.hasOwn(before, member) && Object.hasOwn(now, member) && before[member] === now[member];
+  const [first, second] = [before, now].map((pin) => (Object.hasOwn(pin, member) ? pin[member] : undefined));
+  if (first !== undefined && second !== undefined) return first === second;
+  return member === 'execution' && taskSupportHashes.has(first ?? second);
 }
+
+/**
+ * The hashes of what `execution` says in MCP. It exists only between clients and servers of 2025-11-25, so clients of
+ * other versions get the same tool without it.
+ */
+const taskSupportHashes: ReadonlySet<string | undefined> = new Set(
+  ['forbidden', 'optional', 'required'].map((taskSupport) => sha256Hex(toCanonicalJson({ taskSupport }))),
+);
 
 function lowercaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
   return Object.fromEntries(Object.entries(headers).map(([name, hash]) => [name.toLowerCase(), hash]));
