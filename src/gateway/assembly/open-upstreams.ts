@@ -39,9 +39,10 @@ export async function openUpstreams(options: UpstreamOptions, closing: ClosingSt
   const { config, servers } = settings;
   const access = await openAccess(options, closing);
   const callers = createCallers();
-  const verdicts = createEraVerdicts(join(paths.dataDir, 'eras.json'), (server, was, now, doubt) =>
-    log.info(doubt === undefined ? 'server era corrected' : 'server era in doubt', { server, was, now }),
-  );
+  const verdicts = createEraVerdicts(join(paths.dataDir, 'eras.json'), (server, was, now, doubt) => {
+    if (doubt === undefined) log.info('server era corrected', { server, was, now });
+    else log.info('server era in doubt', { server, was, now });
+  });
   verdicts.applyDefinitions(servers().values());
   const vetting = createPinnedTools(access.approvals, journal, log);
   const offers = openCatalogFile(join(paths.dataDir, 'catalog.json'));
