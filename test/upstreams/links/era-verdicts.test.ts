@@ -115,6 +115,20 @@ test.each([
   expect(verdicts.getCertain('a') === 'handshake').toBe(isProof);
 });
 
+test('a server that has proved to be modern is not given up after the time of a probe', async () => {
+  const verdicts = described();
+  const times: (number | undefined)[] = [];
+  const ask = (_method: string, _params: string, maxMs?: number) => {
+    times.push(maxMs);
+    return Promise.reject(exitError('a', { code: 1, signal: null }, { lines: [], quote: undefined }));
+  };
+  for (const isKnown of [false, true]) {
+    if (isKnown) verdicts.set('a', 'modern');
+    await expect(modernOpening('a', verdicts).perform(ask, vi.fn())).rejects.toThrow('Unsupported protocol version');
+  }
+  expect(times).toEqual([expect.any(Number), undefined]);
+});
+
 test.each(['', '{', 'null', '{}', '[1]', '[["a"]]', '[["a",null]]'])(
   'a file that says %j is as good as none',
   (text) => {

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
+import type { Channel } from '../../../../src/protocol/channel.ts';
+import { createStreamPosition, resumeStream } from '../../../../src/upstreams/links/http/resume-stream.ts';
 import { callModern, connectHandshake, patience, readToolText } from '../../../journeys/raw-mcp-client.ts';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from '../../../journeys/start-embedded-ambit.ts';
 import { startPollingServer } from './typescript-sdk-polling.ts';
@@ -65,4 +67,27 @@ test('a resumed call that times out is cancelled', async () => {
   const said = await readToolText(client.call('silent', '{}'));
   expect(said).toMatch(/^UPSTREAM_TIMEOUT: .* The call may have taken effect\. Check .*servers\.y\.timeoutSeconds/);
   await vi.waitUntil(() => upstream.received.includes('notifications/cancelled'), patience);
+});
+
+test('a client that comes back at once ends only the first wait of a call', async () => {
+  vi.useFakeTimers();
+  try {
+    const position = createStreamPosition();
+    position.onRetry(5000);
+    const channel = { suspend: (_ms: number, onBack: () => void) => onBack() } as Partial<Channel> as Channel;
+    const opened: number[] = [];
+    const open = () => {
+      opened.push(Date.now());
+      return { response: Promise.resolve({ statusCode: 200 }), abort() {} } as never;
+    };
+    const began = Date.now();
+    for (const isFirst of [true, false]) {
+      const resumed = resumeStream(position, open, () => true, vi.fn(), channel, isFirst);
+      await vi.advanceTimersByTimeAsync(5000);
+      await resumed;
+    }
+    expect(opened.map((at) => at - began)).toEqual([0, 10_000]);
+  } finally {
+    vi.useRealTimers();
+  }
 });
