@@ -35,8 +35,11 @@ export interface AdmittedCaller {
   readonly names: Pick<Refusal, 'sessionId' | 'userId' | 'keyId'>;
 }
 
-/** Identifies the sender of a request by its head alone, before its body is read. */
-export type AdmitCaller = (request: IncomingMessage, response: ServerResponse) => Promise<AdmittedCaller | AmbitError>;
+/** Identifies the sender of a request by its head alone, before its body is read. Returns a promise only if it must ask. */
+export type AdmitCaller = (
+  request: IncomingMessage,
+  response: ServerResponse,
+) => AdmittedCaller | AmbitError | Promise<AdmittedCaller | AmbitError>;
 
 /** The errors that are final here. For other errors the pipeline gives the client a better answer. */
 const refusedCodes = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
@@ -80,17 +83,16 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     if (headers.authorization === undefined) throw foreignAccountError();
   }
 
-  return async function admitCaller(request, response) {
-    let principal: Principal;
-    try {
-      if (gateway.config.auth.anonymous === 'loopback' && isLoopback(request.socket.remoteAddress)) {
-        await checkAccount(request);
-      }
-      const found = identify(request);
-      principal = found instanceof Promise ? await found : found;
-    } catch (error) {
-      return handleUnproven(request, error);
-    }
+  function findPrincipal(request: IncomingMessage): Principal | Promise<Principal> {
+    const needsCheck = gateway.config.auth.anonymous === 'loopback' && isLoopback(request.socket.remoteAddress);
+    return needsCheck ? checkAccount(request).then(() => identify(request)) : identify(request);
+  }
+
+  function admitPrincipal(
+    request: IncomingMessage,
+    response: ServerResponse,
+    principal: Principal,
+  ): AdmittedCaller | AmbitError {
     const { socket } = request;
     const key = callerKey(principal);
     if (!connections.assignCredential(socket, key)) {
@@ -102,6 +104,19 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
     }
     response.once('close', () => connections.finishRequest(socket));
     return { key, isStranger: false, names: journalNames(principal) };
+  }
+
+  return function admitCaller(request, response) {
+    try {
+      const found = findPrincipal(request);
+      if (!(found instanceof Promise)) return admitPrincipal(request, response, found);
+      return found.then(
+        (principal) => admitPrincipal(request, response, principal),
+        (error: unknown) => handleUnproven(request, error),
+      );
+    } catch (error) {
+      return handleUnproven(request, error);
+    }
   };
 }
 

@@ -7,6 +7,7 @@ import { composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
 import { eventEnd } from './event-buffer.ts';
 import type { ReservedBytes } from './read-body.ts';
+import type { RequestGroups } from './request-groups.ts';
 import { canSuspend, type EventSink, type ResumableStream, type ResumableStreams } from './resumable-streams.ts';
 
 /**
@@ -69,6 +70,7 @@ export interface AnswerParts {
   /** Called with the status of each refusal. */
   readonly refused: (status: number) => void;
   readonly keepAlive: KeepAlive;
+  readonly groups: RequestGroups;
   readonly streams: ResumableStreams;
 }
 
@@ -85,6 +87,8 @@ class HttpAnswer implements Answer, Channel {
   /** True if the answer has to be a stream of events even if it is a single message. */
   #prefersEvents: boolean;
   #streaming = false;
+  /** True while the answer counts as one that a client waits for. */
+  #isAwaited = true;
   #gone = false;
   #quietTicks = 0;
   #exchange: Exchange | TransportRequest | undefined = undefined;
@@ -102,17 +106,24 @@ class HttpAnswer implements Answer, Channel {
     // A server on stdio has no form of its own. The type that the client names first decides.
     this.#prefersEvents = accept?.startsWith(eventStreamType) === true;
     this.#parts = parts;
+    parts.groups.enter();
     response.on('close', () => this.#closed());
     response.on('error', ignore);
   }
 
   #closed(): void {
+    this.#leaveGroups();
     this.#parts.keepAlive.open.delete(this);
     this.#unread?.release();
     if (this.#stream !== undefined) this.#stream.detach(this);
     else if (this.owner.writableFinished) this.#gone = true;
     else this.#leave();
     this.#drained();
+  }
+
+  #leaveGroups(): void {
+    if (this.#isAwaited) this.#parts.groups.leave();
+    this.#isAwaited = false;
   }
 
   #leave(): void {
@@ -236,6 +247,7 @@ class HttpAnswer implements Answer, Channel {
     if (this.#streaming || this.#gone) return;
     const response = this.owner;
     this.#streaming = true;
+    this.#leaveGroups();
     response.writeHead(200, { ...eventStreamHeaders, ...headers });
     response.flushHeaders();
     response.on('drain', () => {

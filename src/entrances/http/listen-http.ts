@@ -12,6 +12,7 @@ import { createGuards } from './guards.ts';
 import { type HttpParts, pathWithoutQuery, recordRefusal, sendJson } from './http-parts.ts';
 import { queueConnections } from './queue-connections.ts';
 import { createByteBudget, dropBody } from './read-body.ts';
+import { createRequestGroups } from './request-groups.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { createResumableStreams } from './resumable-streams.ts';
 import { serveControl } from './serve-control.ts';
@@ -66,6 +67,7 @@ export async function listenHttp(
     answers: createByteBudget(() => gateway.config.limits.messageBytes),
     refused: gateway.metrics.httpRefused,
     keepAlive: createKeepAlive(),
+    groups: createRequestGroups(),
     streams: createResumableStreams(),
   };
   let url = '';

@@ -14,6 +14,7 @@ import { type Answer, createAnswer } from './answer.ts';
 import { isJson } from './guards.ts';
 import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { type BodyFailure, dropBody, readBody } from './read-body.ts';
+import type { RequestGroups } from './request-groups.ts';
 import { createChallenge } from './resource-metadata.ts';
 import { serveBatch } from './serve-batch.ts';
 
@@ -27,6 +28,7 @@ export interface PostRequest {
   readonly response: ServerResponse;
   readonly caller: AdmittedCaller;
   readonly answer: Answer;
+  readonly groups: RequestGroups;
 }
 
 /** Serves POST /mcp/{server}: one message per body. The body is read only when the sender is known. */
@@ -36,15 +38,16 @@ export async function servePost(
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { gateway, admitCaller, answers, bodies } = parts;
+  const { gateway, admitCaller, answers, bodies, groups } = parts;
   const answer = createAnswer(request, response, parts);
-  const caller = await admitCaller(request, response);
+  const admitted = admitCaller(request, response);
+  const caller = admitted instanceof Promise ? await admitted : admitted;
   if (caller instanceof AmbitError) {
     refuseCaller(gateway, server, request, response, answer, caller);
     return;
   }
   answer.limitUnread(answers.open(caller.key));
-  const post: PostRequest = { gateway, server, request, response, caller, answer };
+  const post: PostRequest = { gateway, server, request, response, caller, answer, groups };
   if (!isJson(request)) {
     const message = 'The Content-Type must be application/json';
     refusePost(post, { event: 'type', status: 415, rpc: -32600, message });
@@ -58,7 +61,11 @@ export async function servePost(
       onGone: (listener) => answer.channel.onGone(listener),
     });
     if (typeof body === 'string') refuseBody(post, body);
-    else await serveBody(post, body);
+    else {
+      const others = groups.join();
+      if (others !== undefined) await others;
+      await serveBody(post, body);
+    }
   } finally {
     reserved.release();
   }
@@ -95,7 +102,7 @@ function refuseBody(post: PostRequest, why: BodyFailure): void {
 }
 
 async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
-  const { gateway, server, request, answer } = post;
+  const { gateway, server, request, answer, groups } = post;
   const base = readRequestBase(server, request);
   if (body[findFirstByte(body)] === openBracket) {
     await serveBatch(post, base, body);
@@ -118,6 +125,8 @@ async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
     return;
   }
   const reply = await gateway.serve(createHttpExchange(base, era, message, answer));
+  const others = groups.join();
+  if (others !== undefined) await others;
   sendReply(gateway, server, request, answer, reply);
 }
 

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Answer, createAnswer, createKeepAlive } from '../../../src/entrances/http/answer.ts';
+import { createRequestGroups } from '../../../src/entrances/http/request-groups.ts';
 import {
   createResumableStreams,
   type EventSink,
@@ -249,7 +250,7 @@ test('a quiet answer becomes a stream with a comment, and a block for a client t
   const streams = createResumableStreams();
   const { promise: arrived, resolve: arrive } = createDeferred<Answer>();
   const server = createServer((request, response) => {
-    const answer = createAnswer(request, response, { keepAlive, streams, refused() {} });
+    const answer = createAnswer(request, response, { keepAlive, streams, groups: createRequestGroups(), refused() {} });
     const exchange = { era: 'handshake', message: { kind: 'request', id: '1' }, caller: createCaller(), session };
     answer.waitFor({ ...exchange, outgoing: { method: 'tools/call' } } as never);
     arrive(answer);
