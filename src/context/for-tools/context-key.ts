@@ -1,4 +1,4 @@
-import { createHmac, createSecretKey, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 
 /** The key of one process. It signs the contexts of all requests to this process, and of no other. */
 export interface ContextKey {
@@ -18,12 +18,35 @@ export function createContextKey(): ContextKey {
   const bytes = randomBytes(32);
   const kid = `process-${randomBytes(12).toString('base64url')}`;
   const secret = bytes.toString('base64url');
-  const key = createSecretKey(bytes);
   return {
     kid,
     secret,
     header: Buffer.from(JSON.stringify({ alg: 'HS256', typ: 'txntoken+jwt', kid })).toString('base64url'),
-    sign: (text) => createHmac('sha256', key).update(text, 'latin1').digest('base64url'),
+    sign: createHmacSigner(bytes),
     jwk: JSON.stringify({ kty: 'oct', k: secret, alg: 'HS256', kid, use: 'sig' }),
+  };
+}
+
+const blockBytes = 64;
+const digestBytes = 32;
+const firstTextBytes = 2048;
+
+/**
+ * Creates a function that computes HMAC-SHA256 (RFC 2104) of ASCII text, as base64url. A token is signed for each call, and
+ * two hashes in one step each take half the time of an `Hmac` object. The key must not be longer than a block.
+ */
+export function createHmacSigner(key: Buffer): (text: string) => string {
+  let inner = Buffer.alloc(blockBytes + firstTextBytes);
+  const outer = Buffer.alloc(blockBytes + digestBytes);
+  for (let i = 0; i < blockBytes; i++) {
+    inner[i] = (key[i] ?? 0) ^ 0x36;
+    outer[i] = (key[i] ?? 0) ^ 0x5c;
+  }
+  return function sign(text) {
+    const length = blockBytes + text.length;
+    if (length > inner.length) inner = Buffer.concat([inner.subarray(0, blockBytes)], 2 * length);
+    inner.write(text, blockBytes, 'latin1');
+    outer.write(hash('sha256', inner.subarray(0, length), 'binary'), blockBytes, 'binary');
+    return hash('sha256', outer, 'base64url');
   };
 }
