@@ -117,11 +117,17 @@ export function createSessions(options: SessionsOptions): Sessions {
     return record === undefined ? undefined : loaded.loadForRequest(record);
   }
 
-  function hasToken(session: Session, digest: string): boolean {
+  /** Remembers where a token of a connection was found first: the copy of a session never changes. */
+  const verified = new WeakMap<PresentedToken, Session>();
+
+  function hasToken(session: Session, presented: PresentedToken): boolean {
+    if (verified.get(presented) === session) return true;
+    const { digest } = presented;
     const { id, tokenDigests } = session;
     for (let i = 0; i < tokenDigests.length; i++) {
       if (!digestsEqual(tokenDigests[i] as string, digest)) continue;
       if (i > 0) loaded.noteTokenUse(id, digest);
+      else verified.set(presented, session);
       return true;
     }
     return false;
@@ -164,9 +170,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     verifyToken(presented) {
       const given = typeof presented === 'string' ? parseToken(presented) : presented;
       const session = given.id === undefined ? undefined : loaded.get(given.id);
-      return session !== undefined && hasToken(session, given.digest)
-        ? session
-        : verifyTokenByStore(store, loaded, given);
+      return session !== undefined && hasToken(session, given) ? session : verifyTokenByStore(store, loaded, given);
     },
 
     get: loaded.get,

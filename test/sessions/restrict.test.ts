@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load/load.ts';
 import type { Config } from '../../src/config/schema/schema.ts';
+import { parseToken } from '../../src/identity/token.ts';
 import { openSession } from '../../src/sessions/open-session.ts';
 import { restrictSession } from '../../src/sessions/restrict.ts';
 import { type Restriction, type Session, type SessionDraft, sessionViewOf } from '../../src/sessions/session.ts';
@@ -58,13 +59,18 @@ describe('L1: a session can only be restricted', () => {
 
   test('trust, ttl and servers, for good, and its token keeps working', async () => {
     const { session, token } = await open({ trustLevel: 'direct', ttlSeconds: 100 });
+    // A connection parses its token once. The second check of it takes another way than the first.
+    const presented = parseToken(token);
+    for (let check = 0; check < 2; check++) expect(await sessions.verifyToken(presented)).toBe(session);
     const narrow = await restrict(session, { trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'] });
     expect(narrow).toMatchObject({ trustLevel: 'sandboxed', ttlSeconds: 10, servers: ['a'], id: session.id });
     expect(await sessions.verifyToken(token)).toBe(narrow);
+    expect(await sessions.verifyToken(presented)).toBe(narrow);
     expect(sessions.get(session.id)).toBe(narrow);
     now += 10_000;
     expect(await codeOf(() => sessions.acquire(narrow, true))).toBe('SESSION_EXPIRED');
-    expect(await codeOf(() => sessions.verifyToken(token))).toBe('SESSION_EXPIRED');
+    for (const each of [token, presented])
+      expect(await codeOf(() => sessions.verifyToken(each))).toBe('SESSION_EXPIRED');
   });
 
   test.each([
