@@ -39,17 +39,20 @@ interface SendParts {
 export type SendToServer = (exchange: ServerExchange, shown?: string) => Promise<FinalReply>;
 
 export function createSendToServer({ links, callers, serverCallers, recheckCall }: SendParts): SendToServer {
-  async function sendTo(
+  // Not an async function, as in `forward`.
+  function sendTo(exchange: ServerExchange, server: ServerDefinition, shown: string | undefined): Promise<FinalReply> {
+    const recheck = recheckCall(exchange, server, exchange.outgoing);
+    if (exchange.era !== 'modern') return sendToHandshake(exchange, server, recheck, shown);
+    const reply = links.requestModern(exchange.session, server, createCall(exchange, exchange.caller, recheck));
+    return exchange.server === allServers ? reply.then((each) => nameAskers(each, server.name)) : reply;
+  }
+
+  async function sendToHandshake(
     exchange: ServerExchange,
     server: ServerDefinition,
+    recheck: RequestActor['recheck'],
     shown: string | undefined,
   ): Promise<FinalReply> {
-    const recheck = recheckCall(exchange, server, exchange.outgoing);
-    const isForAllServers = exchange.server === allServers;
-    if (exchange.era === 'modern') {
-      const reply = links.requestModern(exchange.session, server, createCall(exchange, exchange.caller, recheck));
-      return isForAllServers ? nameAskers(await reply, server.name) : reply;
-    }
     const caller = await serverCallers.find(exchange, server);
     const call = createCall(exchange, caller, recheck);
     return changesSubscription(call.message.method)

@@ -81,16 +81,20 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
     return acceptedReply;
   }
 
-  return async function forward(exchange) {
+  /** Passes on a message that the server does not answer. */
+  async function forwardSilently(exchange: PreparedExchange): Promise<FinalReply> {
     const { message, caller, upstream } = exchange;
     if (message.kind === 'response') return answerPush(exchange);
-    const isProgress = message.kind === 'notification' && message.method === 'notifications/progress';
-    if (caller !== undefined && isProgress) return forwardPushProgress(exchange);
-    if (upstream === undefined) {
-      return message.kind === 'request' ? aggregate.request(exchange) : aggregate.notify(exchange);
-    }
+    if (caller !== undefined && message.method === 'notifications/progress') return forwardPushProgress(exchange);
+    return upstream === undefined ? aggregate.notify(exchange) : notify(exchange as ServerExchange);
+  }
+
+  // Not an async function: one that returns a promise takes three more turns of the microtask queue, for each call.
+  return function forward(exchange) {
+    const { message, caller, upstream } = exchange;
+    if (message.kind !== 'request') return forwardSilently(exchange);
+    if (upstream === undefined) return aggregate.request(exchange);
     const toServer = exchange as ServerExchange;
-    if (message.kind === 'notification') return notify(toServer);
     const opens = exchange.era === 'handshake' && caller === undefined;
     if (!opens) return send(toServer);
     const isTimed = exchange.trace?.upstreamSpanId !== undefined && upstream.kind !== 'in-process';
