@@ -21,6 +21,7 @@ import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { findLaunchObstacle } from '../../upstreams/access/launch-obstacle.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
+import { createRateLimit } from '../../upstreams/links/relay/rate-limit.ts';
 import { type Command, readFlag, UsageError } from '../command.ts';
 import { isTerminal, printLines } from '../io/ask.ts';
 import { openBackgroundChild, startInBackground } from '../io/background.ts';
@@ -57,6 +58,7 @@ export const serveCommand: Command = {
     await askForApprovals(invocation, paths, log);
     if (invocation.flags['background'] === true) return startInBackground(invocation, paths, config);
     raiseInliningBudget();
+    logUnhandledRejections(log);
     // From here on there is something to clean up, so signals need a handler.
     let stop = () => {};
     const stopRequest = new Promise<void>((resolve) => {
@@ -134,6 +136,17 @@ export const serveCommand: Command = {
  */
 function raiseInliningBudget(): void {
   setFlagsFromString('--max-inlined-bytecode-size-cumulative=4000');
+}
+
+/**
+ * Logs an error that no code handles, and goes on. Node would end the process, and with it the calls of all sessions, for
+ * a mistake that concerns one of them.
+ */
+function logUnhandledRejections(log: Log): void {
+  const rate = createRateLimit(1);
+  process.on('unhandledRejection', (error: unknown) => {
+    if (rate.admit()) log.warn('unexpected failure', { error: String((error as Error)?.stack ?? error) });
+  });
 }
 
 /** Lists this gateway for commands that do not name one. Returns a function that removes it again. */
