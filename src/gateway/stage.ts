@@ -5,7 +5,7 @@ import type { Message } from '../protocol/message.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 
-/** Passes an exchange on to the stages that follow. */
+/** Passes an exchange on to the stages that follow. A refusal is a rejected promise, or it is thrown at once. */
 export type Next<E, Out> = (exchange: E) => Promise<Out>;
 
 /** The code of a refusal, or the number of a JSON-RPC error. */

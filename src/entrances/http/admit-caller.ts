@@ -107,16 +107,17 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
   }
 
   return function admitCaller(request, response) {
+    let found: Principal | Promise<Principal>;
     try {
-      const found = findPrincipal(request);
-      if (!(found instanceof Promise)) return admitPrincipal(request, response, found);
-      return found.then(
-        (principal) => admitPrincipal(request, response, principal),
-        (error: unknown) => handleUnproven(request, error),
-      );
+      found = findPrincipal(request);
     } catch (error) {
       return handleUnproven(request, error);
     }
+    if (!(found instanceof Promise)) return admitPrincipal(request, response, found);
+    return found.then(
+      (principal) => admitPrincipal(request, response, principal),
+      (error: unknown) => handleUnproven(request, error),
+    );
   };
 }
 

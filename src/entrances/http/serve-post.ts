@@ -118,6 +118,11 @@ async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
     refusePost(post, { event: 'message', status: 400, rpc, message: error.message, id: error.id });
     return;
   }
+  if (message.kind === 'notification') {
+    // A cancellation must not overtake its call, which takes more steps and may be in the same group.
+    const ahead = groups.join();
+    if (ahead !== undefined) await ahead;
+  }
   const era = findEra(message, request);
   const wrong = era === 'modern' ? findModernFault(message, request) : findHandshakeFault(message, request);
   if (wrong !== undefined) {

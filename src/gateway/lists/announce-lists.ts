@@ -82,7 +82,7 @@ export function announceListChange(
 export function createToolListeners(): ToolListeners {
   const listening = new Set<{ readonly sessionId: string; readonly server: string; tell(): void }>();
   return {
-    listen(exchange, server, next) {
+    async listen(exchange, server, next) {
       if (!asksForToolChanges(exchange)) return next(exchange);
       const { channel, message, session } = exchange;
       const _meta = { [subscriptionKey]: JSON.parse(message.id as string) as unknown };
@@ -98,7 +98,11 @@ export function createToolListeners(): ToolListeners {
         tell: () => void (acknowledged && !channel.isGone() && channel.emit(changed)),
       };
       listening.add(stream);
-      return next(Object.assign(exchange, { channel: watched })).finally(() => listening.delete(stream));
+      try {
+        return await next(Object.assign(exchange, { channel: watched }));
+      } finally {
+        listening.delete(stream);
+      }
     },
     announce(sessionId, servers) {
       for (const stream of listening) {

@@ -1,5 +1,8 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { createRequestGroups, type RequestGroups } from '../../../src/entrances/http/request-groups.ts';
+import { openRawSocket } from '../../journeys/hostile/raw-socket.ts';
+import { connectHandshake } from '../../journeys/raw-mcp-client.ts';
+import { startEmbeddedAmbit } from '../../journeys/start-embedded-ambit.ts';
 
 function enterMany(groups: RequestGroups, count: number): void {
   for (let i = 0; i < count; i++) groups.enter();
@@ -62,4 +65,40 @@ test('a request that joins while a group goes on waits for the next one', async 
   })();
   await Promise.all([first, second]);
   expect(steps).toEqual(['request', 'other request', 'reply']);
+});
+
+/** Answers everything except calls of tools. */
+const silent = `require('node:readline').createInterface({ input: process.stdin }).on('line', (line) => {
+  const { id, method } = JSON.parse(line);
+  const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 's', version: '1' }, tools: [] };
+  if (id !== undefined && method !== 'tools/call') console.log(JSON.stringify({ jsonrpc: '2.0', id, result }));
+})`;
+
+test('a cancellation that arrives together with its call does not overtake it', async () => {
+  const ambit = await startEmbeddedAmbit({
+    servers: { silent: { command: process.execPath, args: ['-e', silent], era: 'handshake' } },
+  });
+  onTestFinished(() => ambit.stop());
+  for (const [path, tool] of [
+    ['/mcp/silent', 'wait'],
+    ['/mcp', 'silent__wait'],
+  ]) {
+    const { token } = await ambit.open();
+    const { transportId, post: ask } = await connectHandshake(ambit.url + path, token);
+    // It connects to the server, which a client at the address of all servers does only when it needs it.
+    await (await ask('{"jsonrpc":"2.0","id":0,"method":"tools/list"}')).rest();
+    const head = `POST ${path} HTTP/1.1\r\nHost: ${new URL(ambit.url).host}\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nMcp-Session-Id: ${transportId}\r\n`;
+    const post = (body: object) => {
+      const text = JSON.stringify({ jsonrpc: '2.0', ...body });
+      return `${head}Content-Length: ${text.length}\r\n\r\n${text}`;
+    };
+    const socket = await openRawSocket(ambit.url);
+    // The server never answers, so only the cancellation can end the call.
+    for (const id of [1, 2, 3]) {
+      const call = post({ id, method: 'tools/call', params: { name: tool, arguments: {} } });
+      await socket.say(call + post({ method: 'notifications/cancelled', params: { requestId: id } }));
+      await socket.hears(new RegExp(`(?:HTTP/1.1 202[^]*){${2 * id}}`));
+    }
+    socket.reset();
+  }
 });
