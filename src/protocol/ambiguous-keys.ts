@@ -1,6 +1,6 @@
 import { findReading, foldKey, hasTwinKeys, isOddKey, readsAs } from './json/fold-key.ts';
 import { findMember, type ObjectShape } from './json/scan.ts';
-import { type Message, MessageError, readMessage } from './message.ts';
+import { type Message, MessageError, readMessage, relatedTaskKey } from './message.ts';
 
 /**
  * Names of the protocol by their folded form. Two readers of `{"name": "a", "Name": "b"}` may see two different tools.
@@ -130,7 +130,6 @@ function refuseMetaVariants(meta: ObjectShape, where: string): void {
   }
 }
 
-const relatedTaskKey = 'io.modelcontextprotocol/related-task';
 const reservedMetaKeys = new Set([
   'progressToken',
   'io.modelcontextprotocol/protocolVersion',

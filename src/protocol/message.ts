@@ -48,7 +48,7 @@ export class MessageError extends StacklessError {
   }
 }
 
-const relatedTaskKey = 'io.modelcontextprotocol/related-task';
+export const relatedTaskKey = 'io.modelcontextprotocol/related-task';
 const plan: ScanPlan = {
   params: { _meta: { [relatedTaskKey]: {} } },
   result: { _meta: { [relatedTaskKey]: {} }, task: {} },

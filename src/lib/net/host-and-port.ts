@@ -1,3 +1,4 @@
+import { lookup } from 'node:dns/promises';
 import { isIPv4, isIPv6 } from 'node:net';
 import { domainToASCII } from 'node:url';
 
@@ -53,3 +54,8 @@ function canonicalizeName(text: string): string | undefined {
   // `127.1`, `0x7f.1` and `2130706433` are addresses to some programs and names to others.
   return /^(?:[0-9]+|0x[0-9a-f]*)$/.test(labels.at(-1) as string) ? undefined : name;
 }
+
+export type ResolveHost = (host: string) => Promise<readonly string[]>;
+
+export const resolveHost: ResolveHost = async (host) =>
+  (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);

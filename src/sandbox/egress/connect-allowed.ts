@@ -3,9 +3,10 @@ import {
   formatHostAndPort,
   type HostAndPort,
   parseHostAndPort,
+  type ResolveHost,
+  resolveHost,
 } from '../../lib/net/host-and-port.ts';
 import { isPrivateAddress } from '../../lib/net/private-addresses.ts';
-import { type ResolveHost, resolveHost } from '../../lib/net/resolve-host.ts';
 
 /** The hosts that the configuration lists for a process. */
 interface AllowList {

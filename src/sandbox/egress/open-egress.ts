@@ -5,8 +5,12 @@ import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { type Duplex, pipeline } from 'node:stream';
 import { connect as connectSecurely } from 'node:tls';
-import { formatHostAndPort, type HostAndPort, parseHostAndPort } from '../../lib/net/host-and-port.ts';
-import type { ResolveHost } from '../../lib/net/resolve-host.ts';
+import {
+  formatHostAndPort,
+  type HostAndPort,
+  parseHostAndPort,
+  type ResolveHost,
+} from '../../lib/net/host-and-port.ts';
 import { createAllowList, createConnectCheck } from './connect-allowed.ts';
 import { relayRequest } from './relay-request.ts';
 

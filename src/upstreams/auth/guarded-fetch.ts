@@ -3,9 +3,14 @@ import { request as httpsRequest } from 'node:https';
 import type { LookupFunction } from 'node:net';
 import { isIPv6 } from 'node:net';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { canonicalizeAddress, type HostAndPort, parseHostAndPort } from '../../lib/net/host-and-port.ts';
+import {
+  canonicalizeAddress,
+  type HostAndPort,
+  parseHostAndPort,
+  type ResolveHost,
+  resolveHost,
+} from '../../lib/net/host-and-port.ts';
 import { isPrivateAddress } from '../../lib/net/private-addresses.ts';
-import { type ResolveHost, resolveHost } from '../../lib/net/resolve-host.ts';
 
 /** The hosts that requests of a login may reach. Their addresses come from the server, which is not trusted. */
 export interface LoginHosts {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
-import type { ResolveHost } from '../../lib/net/resolve-host.ts';
+import type { ResolveHost } from '../../lib/net/host-and-port.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { ReturnTarget } from './choose-client.ts';
 import { credentialKeyPrefix } from './credential-target.ts';

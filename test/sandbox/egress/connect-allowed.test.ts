@@ -1,8 +1,7 @@
 import { networkInterfaces } from 'node:os';
 import { describe, expect, test } from 'vitest';
-import { type HostAndPort, parseHostAndPort } from '../../../src/lib/net/host-and-port.ts';
+import { type HostAndPort, parseHostAndPort, type ResolveHost } from '../../../src/lib/net/host-and-port.ts';
 import { isPrivateAddress } from '../../../src/lib/net/private-addresses.ts';
-import type { ResolveHost } from '../../../src/lib/net/resolve-host.ts';
 import { createAllowList, createConnectCheck } from '../../../src/sandbox/egress/connect-allowed.ts';
 
 const to = (text: string) => parseHostAndPort(text) as HostAndPort;

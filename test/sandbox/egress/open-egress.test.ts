@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import type { ResolveHost } from '../../../src/lib/net/resolve-host.ts';
+import type { ResolveHost } from '../../../src/lib/net/host-and-port.ts';
 import { type Egress, type EgressRefusal, openEgress } from '../../../src/sandbox/egress/open-egress.ts';
 
 /** Longer than the address of a socket may be. */

@@ -5,7 +5,13 @@ import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { composeError, composeResult } from '../../../protocol/compose-message.ts';
 import { applyEdits, removeMembers } from '../../../protocol/json/edit.ts';
 import { findMember, readRawValue, readShape, readStringValue } from '../../../protocol/json/scan.ts';
-import { applyMessageEdits, type Message, readErrorCode, readMessage } from '../../../protocol/message.ts';
+import {
+  applyMessageEdits,
+  type Message,
+  readErrorCode,
+  readMessage,
+  relatedTaskKey,
+} from '../../../protocol/message.ts';
 import { declaresTasks, missingTasksError } from '../../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
@@ -17,6 +23,7 @@ import { type Binding, bindToSession, findRelatedTask, openTaskId } from '../rel
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
 import { offersTasks } from './era-translation.ts';
+import { invalidTaskError } from './modern-tasks.ts';
 
 /** A question that a server asks for a task. The client answers it with `tasks/update`. */
 interface TaskQuestion {
@@ -36,7 +43,6 @@ interface WaitingTask {
   lastUsedAt: number;
 }
 
-const relatedTaskKey = 'io.modelcontextprotocol/related-task';
 /** The tasks of one session that may wait at the same time. Sessions that share a process do not take each other's room. */
 const maxWaiting = 32;
 const holdMs = 10 * 60 * 1000;
@@ -303,10 +309,6 @@ function readTaskTool({ name, execution }: ListedTool): string | undefined {
 function readTask(text: string): HandshakeTask | undefined {
   const task = JSON.parse(text) as HandshakeTask | null;
   return typeof task?.taskId === 'string' && typeof task.status === 'string' ? task : undefined;
-}
-
-function invalidTaskError(server: string): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" described a task that is not valid.` });
 }
 
 /** Writes the members of a modern task, without braces. */

@@ -8,7 +8,7 @@ import {
   readStringValue,
   scanEntry,
 } from '../../../protocol/json/scan.ts';
-import { findIdMember, type Message, readErrorCode } from '../../../protocol/message.ts';
+import { findIdMember, type Message, readErrorCode, readMessage } from '../../../protocol/message.ts';
 import { tasksExtension } from '../../../protocol/modern-envelope.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 import { withoutModernExtensions } from '../handshake.ts';
@@ -135,15 +135,48 @@ export function removeTaskSupport(answer: Message, hidesRequired: boolean): Buff
   return applyEdits(answer.bytes, [replaceValue(list, `[${tools.join(',')}]`)]);
 }
 
+/** Says of each tool of a modern server whether the client may run it as a task: any, because the server decides. */
+export function describeTaskSupport(answer: Message, hasTasks: boolean): Buffer {
+  const plain = readMessage(removeTaskSupport(answer, false));
+  if (!hasTasks) return plain.bytes;
+  const list = findMember(plain.result?.shape, 'tools');
+  if (list === undefined) return plain.bytes;
+  const edits = readElements(plain.bytes, list).flatMap(({ start, end }) => {
+    const shape = scanEntry(plain.bytes.subarray(start, end));
+    const text = `"execution":{"taskSupport":"optional"}${shape?.members.length === 0 ? '' : ','}`;
+    return shape === undefined ? [] : [{ start: start + 1, end: start + 1, text }];
+  });
+  return applyEdits(plain.bytes, edits);
+}
+
+/** Tells whether a modern server has the tasks extension. */
+export function hasTasksExtension(discoverAnswer: string): boolean {
+  const { capabilities } = JSON.parse(discoverAnswer) as { readonly capabilities?: JsonObject | null };
+  const { extensions } = capabilities ?? {};
+  return typeof extensions === 'object' && extensions !== null && Object.hasOwn(extensions, tasksExtension);
+}
+
+/** Adds the tasks extension to the capabilities of a client, given as JSON text. */
+export function addTasksExtension(text: string): string {
+  const capabilities = JSON.parse(text) as JsonObject;
+  const extensions = { ...(capabilities['extensions'] as JsonObject | undefined), [tasksExtension]: {} };
+  return JSON.stringify({ ...capabilities, extensions });
+}
+
+const translatedTasks = { cancel: {}, requests: { tools: { call: {} } } };
+
 /** Turns the result of `server/discover` into an answer to `initialize`. */
 export function toInitializeResult(discoverAnswer: string, requested: string | undefined): string {
   const { capabilities, instructions, _meta } = JSON.parse(discoverAnswer) as JsonObject;
-  const offered = withoutModernExtensions((capabilities ?? {}) as JsonObject);
+  const { tasks: _tasks, ...offered } = withoutModernExtensions((capabilities ?? {}) as JsonObject);
   const serverInfo = ((_meta ?? {}) as JsonObject)['io.modelcontextprotocol/serverInfo'];
   const known = requested !== undefined && handshakeVersions.includes(requested);
+  const protocolVersion = known ? requested : handshakeVersions[0];
+  // Only the newest revision of the handshake era has tasks.
+  const hasTasks = protocolVersion === handshakeVersions[0] && hasTasksExtension(discoverAnswer);
   return JSON.stringify({
-    protocolVersion: known ? requested : handshakeVersions[0],
-    capabilities: { ...offered, logging: {} },
+    protocolVersion,
+    capabilities: { ...offered, ...(hasTasks ? { tasks: translatedTasks } : {}), logging: {} },
     serverInfo: serverInfo ?? { name: 'unknown', version: '0' },
     ...(instructions === undefined ? {} : { instructions }),
   });

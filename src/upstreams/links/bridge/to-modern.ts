@@ -7,26 +7,25 @@ import { findMember, type JsonMember, readRawValue, readShape, readStringValue }
 import { applyMessageEdits, type Message, readMessage } from '../../../protocol/message.ts';
 import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import type { ServerDefinition } from '../../definition.ts';
-import { type Caller, maxPushes } from '../caller.ts';
+import type { Caller } from '../caller.ts';
 import { unsupportedHandshakeError } from '../handshake.ts';
 import type { Link, OnServerMessage, UpstreamCall } from '../link.ts';
 import type { OpenedLink } from '../links.ts';
-import { createPendingCalls } from '../relay/pending-calls.ts';
-import { pushKinds } from '../relay/questions.ts';
-import { type Binding, bindToSession } from '../relay/towards-upstream.ts';
+import type { Binding } from '../relay/towards-upstream.ts';
 import { askUpstream, closedChannel, createOwnCall } from './ask-upstream.ts';
+import { type AskClient, createClientQuestions } from './client-questions.ts';
 import {
   addEnvelope,
+  addTasksExtension,
+  describeTaskSupport,
   removeTaskCapability,
-  removeTaskSupport,
   toHandshakeAnswer,
   toInitializeResult,
 } from './era-translation.ts';
+import { createModernTasks } from './modern-tasks.ts';
 
 const maxRounds = 10;
 const listenMs = 5000;
-/** A question names its target itself, so it needs no pending calls. */
-const noCalls = createPendingCalls();
 const levels = ['debug', 'info', 'notice', 'warning', 'error', 'critical', 'alert', 'emergency'];
 
 interface ToModernOptions {
@@ -34,6 +33,8 @@ interface ToModernOptions {
   /** JSON texts from the client's `initialize`. */
   readonly capabilities: string;
   readonly clientInfo: string | undefined;
+  /** True if the client may use the tasks of the server. */
+  readonly hasTasks: boolean;
   /** The session's own modern link: requests describe themselves, so all its clients can share it. */
   readonly base: Link;
   readonly binding: Binding;
@@ -41,19 +42,9 @@ interface ToModernOptions {
   readonly onServerMessage: OnServerMessage;
 }
 
-interface PendingQuestion {
-  answered(message: Message): void;
-  failed(error: Error): void;
-}
-
-interface ServerQuestion {
-  readonly method: string;
-  readonly params?: object;
-}
-
 /** Creates a link for one handshake-era client on top of a link to a modern server. */
 function bridgeToModern(options: ToModernOptions): Link {
-  const { server, capabilities, clientInfo, base } = options;
+  const { server, capabilities, clientInfo, hasTasks, base } = options;
   const callers = new Set<Caller>();
   const questions = createClientQuestions(options, () => bridge);
   let logLevel: string | undefined;
@@ -61,15 +52,28 @@ function bridgeToModern(options: ToModernOptions): Link {
   let runningCalls = 0;
   let listening: { end(): void } | undefined;
 
-  function addOwnEnvelope(message: Message): Message {
-    return applyMessageEdits(message, addEnvelope(message, { capabilities, clientInfo, logLevel }));
+  function addOwnEnvelope(message: Message, withTasks = false): Message {
+    const declared = withTasks ? addTasksExtension(capabilities) : capabilities;
+    return applyMessageEdits(message, addEnvelope(message, { capabilities: declared, clientInfo, logLevel }));
   }
+
+  const tasks = createModernTasks({
+    binding: options.binding,
+    ask(call, method, params) {
+      const text = `{"jsonrpc":"2.0","id":${call.message.id},"method":"${method}","params":${params}}`;
+      return base.request({ ...call, message: addOwnEnvelope(readMessage(Buffer.from(text)), true), edits: [] });
+    },
+    askClient: questions.ask,
+    isClosed: () => isClosed || base.isClosed(),
+  });
 
   async function forward(call: UpstreamCall): Promise<FinalReply> {
     // The message is read again with its envelope, so that the link below sees what the server will see. Each round
     // starts from the request as the pipeline edited it, not from what the client sent.
-    const clean = removeTaskHint(applyMessageEdits(call.message, call.edits));
-    let message = addOwnEnvelope(clean);
+    const edited = applyMessageEdits(call.message, call.edits);
+    const clean = removeTaskHint(edited);
+    const wantsTask = hasTasks && clean !== edited;
+    let message = addOwnEnvelope(clean, wantsTask);
     for (let round = 0; round < maxRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
       if (reply.kind !== 'message') return reply;
@@ -77,27 +81,16 @@ function bridgeToModern(options: ToModernOptions): Link {
       const isQuestion =
         readStringValue(answer.bytes, findMember(answer.result?.shape, 'resultType')) === 'input_required';
       if (!isQuestion) {
+        if (wantsTask) return { ...reply, bytes: tasks.toCreatedTask(call, answer), status: 200 };
         const plain = toHandshakeAnswer(answer);
-        const bytes = clean.method === 'tools/list' ? removeTaskSupport(readMessage(plain), false) : plain;
+        const bytes = clean.method === 'tools/list' ? describeTaskSupport(readMessage(plain), hasTasks) : plain;
         return { ...reply, bytes, status: 200 };
       }
-      message = addOwnEnvelope(await buildRetry(call, clean, answer));
+      message = addOwnEnvelope(await buildRetry(call, clean, answer, questions.ask), wantsTask);
     }
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The server "${server.name}" sent too many requests for input in one call.`,
     });
-  }
-
-  /** Builds the call again, with the client's answers to the questions of the server. */
-  async function buildRetry(call: UpstreamCall, clean: Message, answer: Message): Promise<Message> {
-    const result = answer.result?.shape;
-    const requests = findMember(result, 'inputRequests');
-    const asked = requests === undefined ? undefined : readShape(answer.bytes, requests);
-    const answers = await questions.ask(call, answer.bytes, asked?.members ?? []);
-    const state = findMember(result, 'requestState');
-    const additions = [`"inputResponses":{${answers.join(',')}}`];
-    if (state !== undefined) additions.push(`"requestState":${readRawValue(answer.bytes, state)}`);
-    return applyMessageEdits(clean, [insertParams(clean, additions.join(','))]);
   }
 
   /** Opens a listen stream for the notifications that a handshake-era client gets unasked. Resolves when it is open. */
@@ -121,6 +114,13 @@ function bridgeToModern(options: ToModernOptions): Link {
     before?.end();
   }
 
+  function countRunning(reply: Promise<FinalReply>): Promise<FinalReply> {
+    runningCalls++;
+    return reply.finally(() => {
+      runningCalls--;
+    });
+  }
+
   const bridge: Link = {
     sessionId: base.sessionId,
     scopeKey: base.scopeKey,
@@ -134,8 +134,10 @@ function bridgeToModern(options: ToModernOptions): Link {
     async request(call) {
       const { message, caller } = call;
       const id = message.id as string;
-      // The client decides there which call is a task, and the server does here.
-      if (message.method.startsWith('tasks/')) throw new ProtocolError(-32601, 200, 'Method not found');
+      if (message.method.startsWith('tasks/')) {
+        if (!hasTasks) throw new ProtocolError(-32601, 200, 'Method not found');
+        return countRunning(tasks.request(call));
+      }
       const done = (): FinalReply => ({ kind: 'message', bytes: composeResult(id, '{}'), status: 200 });
       switch (message.method) {
         case 'ping':
@@ -156,10 +158,7 @@ function bridgeToModern(options: ToModernOptions): Link {
           return done();
         }
         default:
-          runningCalls++;
-          return forward(call).finally(() => {
-            runningCalls--;
-          });
+          return countRunning(forward(call));
       }
     },
 
@@ -169,7 +168,10 @@ function bridgeToModern(options: ToModernOptions): Link {
 
     answer: (upstreamId, message, edits) => questions.answer(upstreamId, applyMessageEdits(message, edits)),
 
-    cancel: (from, requestId, message) => base.cancel(from, requestId, message),
+    cancel(from, requestId, message) {
+      tasks.cancelWait(requestId);
+      base.cancel(from, requestId, message);
+    },
     attach: (caller) => void callers.add(caller),
     detach(caller) {
       callers.delete(caller);
@@ -179,7 +181,7 @@ function bridgeToModern(options: ToModernOptions): Link {
     },
     listen() {},
     dropSession() {},
-    sweep() {},
+    sweep: tasks.sweep,
     async close() {
       isClosed = true;
       listening?.end();
@@ -188,82 +190,16 @@ function bridgeToModern(options: ToModernOptions): Link {
   return bridge;
 }
 
-/** The questions of a modern server to a handshake-era client. Each is a request through the pipeline. */
-function createClientQuestions({ server, binding, onServerMessage }: ToModernOptions, bridge: () => Link) {
-  const waiting = new Map<string, PendingQuestion>();
-  let count = 0;
-
-  async function askAll(call: UpstreamCall, bytes: Buffer, members: readonly JsonMember[]): Promise<string[]> {
-    const { caller } = call;
-    if (members.length === 0) return [];
-    if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
-    if (caller.pushes.size + members.length > maxPushes) throw new AmbitError('OVERLOADED');
-    const all = members.map((member) => JSON.parse(readRawValue(bytes, member)) as unknown);
-    if (!all.every(isServerQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
-    const names = new Set<string>();
-    try {
-      const asked = all.map((question) => {
-        const name = `"ambit ${++count}"`;
-        names.add(name);
-        return askOne(call, caller, name, question);
-      });
-      const answers = await Promise.all(asked);
-      return answers.map((text, at) => `${JSON.stringify(members[at]?.key)}:${text}`);
-    } finally {
-      for (const name of names) waiting.delete(name);
-      for (const [id, { link, upstreamId }] of [...caller.pushes]) {
-        if (link === bridge() && names.has(upstreamId)) caller.pushes.delete(id);
-      }
-    }
-  }
-
-  /** Asks through the pipeline of server messages. `name` is the id of the question towards the bridge. */
-  function askOne(call: UpstreamCall, caller: Caller, name: string, question: ServerQuestion): Promise<string> {
-    const { method, params = {} } = question;
-    const text = `{"jsonrpc":"2.0","id":${name},"method":${JSON.stringify(method)},"params":${JSON.stringify(params)}}`;
-    return new Promise<string>((resolve, reject) => {
-      waiting.set(name, {
-        answered(message) {
-          if (message.result !== undefined) resolve(readRawValue(message.bytes, message.result));
-          else
-            reject(
-              new AmbitError('UPSTREAM_FAILED', { what: 'The client could not answer the request of the server.' }),
-            );
-        },
-        failed: reject,
-      });
-      const target = {
-        channel: findClientChannel(call, caller),
-        caller,
-        binding: bindToSession(binding, caller.sessionId),
-      };
-      onServerMessage({
-        upstream: server,
-        link: bridge(),
-        message: readMessage(Buffer.from(text)),
-        target,
-        pending: noCalls,
-        callers: [],
-        binding,
-        call: undefined,
-        respond: () => reject(new AmbitError('CLIENT_UNREACHABLE')),
-      }).catch(reject);
-    });
-  }
-
-  return {
-    /** Asks all questions, or none when one cannot be asked. When one fails, the others are given up. */
-    ask: askAll,
-    answer(name: string, message: Message): void {
-      const asked = waiting.get(name);
-      waiting.delete(name);
-      asked?.answered(message);
-    },
-    failAll(): void {
-      for (const asked of waiting.values()) asked.failed(new AmbitError('CLIENT_UNREACHABLE'));
-      waiting.clear();
-    },
-  };
+/** Builds the call again, with the client's answers to the questions of the server. */
+async function buildRetry(call: UpstreamCall, clean: Message, answer: Message, askClient: AskClient): Promise<Message> {
+  const result = answer.result?.shape;
+  const requests = findMember(result, 'inputRequests');
+  const asked = requests === undefined ? undefined : readShape(answer.bytes, requests);
+  const answers = await askClient(call, answer.bytes, asked?.members ?? []);
+  const state = findMember(result, 'requestState');
+  const additions = [`"inputResponses":{${answers.join(',')}}`];
+  if (state !== undefined) additions.push(`"requestState":${readRawValue(answer.bytes, state)}`);
+  return applyMessageEdits(clean, [insertParams(clean, additions.join(','))]);
 }
 
 /** Creates the channel of a listen stream whose notifications go to the stream of a client. */
@@ -306,19 +242,7 @@ function relayNotification(bytes: Buffer, caller: Caller): boolean {
   return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
 }
 
-function isServerQuestion(value: unknown): value is ServerQuestion {
-  const { method, params = {} } = (value ?? {}) as { readonly method?: unknown; readonly params?: unknown };
-  const isAsked = typeof method === 'string' && pushKinds.has(method);
-  return isAsked && typeof params === 'object' && params !== null && !Array.isArray(params);
-}
-
-function findClientChannel(call: UpstreamCall, caller: Caller): Channel {
-  if (!call.channel.isGone()) return call.channel;
-  if (caller.stream !== undefined && !caller.stream.isGone()) return caller.stream;
-  throw new AmbitError('CLIENT_UNREACHABLE');
-}
-
-/** Removes the request for a task: the server decides, and its task could not be fetched. */
+/** Removes the request for a task: in the modern era the server decides. */
 function removeTaskHint(message: Message): Message {
   const params = message.method === 'tools/call' ? message.params?.shape : undefined;
   if (findMember(params, 'task') === undefined || params === undefined) return message;
@@ -351,12 +275,16 @@ export async function translateHandshake(
     return member === undefined ? undefined : readRawValue(message.bytes, member);
   };
   const client = { capabilities: removeTaskCapability(raw('capabilities') ?? '{}'), clientInfo: raw('clientInfo') };
-  const discovered = await discoverAs(base, client);
+  // A server may show the extension only to clients that have it.
+  const discovered = await discoverAs(base, { ...client, capabilities: addTasksExtension(client.capabilities) });
   if (discovered.result === undefined) throw unsupportedHandshakeError(message);
   const requested = readStringValue(message.bytes, findMember(params, 'protocolVersion'));
   const result = toInitializeResult(readRawValue(discovered.bytes, discovered.result), requested);
-  const link = bridgeToModern({ ...parts, ...client, server, base });
-  const { protocolVersion } = JSON.parse(result) as { protocolVersion: string };
+  const { protocolVersion, capabilities } = JSON.parse(result) as {
+    readonly protocolVersion: string;
+    readonly capabilities: { readonly tasks?: object };
+  };
+  const link = bridgeToModern({ ...parts, ...client, hasTasks: capabilities.tasks !== undefined, server, base });
   const reply = { kind: 'message', bytes: composeResult(message.id as string, result), status: 200 } as const;
   return { reply, link, version: protocolVersion };
 }
