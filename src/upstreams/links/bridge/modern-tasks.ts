@@ -72,31 +72,32 @@ export function createModernTasks({ binding, ask, askClient, isClosed }: ModernT
       if (state === undefined) return reply;
       const outcome = readOutcome(call, taskId, state, binding);
       if (outcome !== undefined) return outcome;
-      if (state.status === 'input_required') await passQuestions(call, taskId, state, answered);
+      const hasAnswers = state.status === 'input_required' && (await passQuestions(call, taskId, state, answered));
       const wait = Math.min(Math.max(state.pollIntervalMs ?? defaultPollMs, minPollMs), maxPollMs);
-      // A server that has got its answers may have ended meanwhile.
-      await pause(state.status === 'input_required' ? minPollMs : wait, undefined, { signal }).catch(() => {});
+      // A server that has got its answers may end the task at once.
+      await pause(hasAnswers ? minPollMs : wait, undefined, { signal }).catch(() => {});
     }
     return acceptedReply;
   }
 
-  /** Asks the client the questions that it has not answered yet, and sends its answers to the server. */
+  /** Asks the client the questions that it has not answered yet, and sends its answers to the server. False without any. */
   async function passQuestions(
     call: UpstreamCall,
     taskId: string,
     { answer }: TaskState,
     answered: Set<string>,
-  ): Promise<void> {
+  ): Promise<boolean> {
     const requests = findMember(answer.result?.shape, 'inputRequests');
     const all = (requests && readShape(answer.bytes, requests)?.members) ?? [];
     const questions = all.filter(({ key }) => !answered.has(key));
-    if (questions.length === 0 || asking.has(taskId)) return;
+    if (questions.length === 0 || asking.has(taskId)) return false;
     asking.add(taskId);
     try {
       const upstreamId = openTaskId(binding, taskId) ?? '';
       const answers = await askClient(call, answer.bytes, questions, upstreamId);
       await ask(call, 'tasks/update', `{"taskId":${JSON.stringify(taskId)},"inputResponses":{${answers.join(',')}}}`);
       for (const { key } of questions) answered.add(key);
+      return true;
     } finally {
       asking.delete(taskId);
     }
