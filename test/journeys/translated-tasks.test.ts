@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { CallToolResultSchema, ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { bearerHeader, connectHandshake, type HandshakeClient, readAnswer } from './raw-mcp-client.ts';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from './start-embedded-ambit.ts';
 
@@ -129,4 +129,76 @@ test('a client of 2025-06-18 gets no tasks of a modern server', async () => {
   expect(received).toContain('"name":"run"');
   expect(received).not.toMatch(/task/);
   expect((await ask(client, 'tasks/get', { taskId: 'x' })).error?.code).toBe(-32601);
+});
+
+/** Waits for the result of a task. The answer comes when the task has ended. */
+function waitForResult(client: HandshakeClient, { taskId }: Task, id: number) {
+  return client.post(JSON.stringify({ jsonrpc: '2.0', id, method: 'tasks/result', params: { taskId } }));
+}
+
+const cancelRequest = async (client: HandshakeClient, requestId: number) =>
+  (
+    await client.post(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId } }))
+  ).rest();
+
+test.each(['fresh', 'all'])(
+  'S2: the cancellation of one client does not end the wait of another (%s)',
+  async (address) => {
+    const [url, tool] = address === 'all' ? [all, 'fresh__run'] : [ambit.mcp('fresh'), 'run'];
+    const [client, other] = await Promise.all([connectHandshake(url, mine), connectHandshake(url, mine)]);
+    const task = await startTask(client, tool);
+    const waiting = await waitForResult(client, task, 7);
+    expect(await waiting.next()).toContain('Which?');
+    await cancelRequest(other, 7);
+    // Its own cancellation ends it, although nobody has answered the question.
+    expect((await ask(client, 'tasks/get', task)).result).toMatchObject({ status: 'input_required' });
+    await cancelRequest(client, 7);
+    expect(await waiting.rest()).toEqual([]);
+    // The next wait asks again, and ends with the task.
+    const again = await waitForResult(client, task, 8);
+    expect(await again.next()).toContain('Which?');
+    expect((await ask(other, 'tasks/cancel', task)).result).toMatchObject({ status: 'cancelled' });
+    expect(await again.next()).toContain('The task was cancelled');
+  },
+);
+
+test('S8: a client has few waits, also under one id, and they end with the session', async () => {
+  const { id, token } = await ambit.open();
+  const client = await connectHandshake(ambit.mcp('fresh'), token);
+  const task = await startTask(client, 'run', '{"done":false}');
+  const waits = Array.from({ length: 33 }, () => waitForResult(client, task, 9).then((each) => each.rest()));
+  expect((await Promise.race(waits))[0]).toContain('OVERLOADED');
+  await ambit.end(id);
+  const answers = (await Promise.all(waits)).flat();
+  expect(answers.filter((each) => each.includes('SESSION_ENDED'))).toHaveLength(32);
+});
+
+test('a task that a server describes wrongly fails, and so do answers that it refuses', async () => {
+  const client = await connectHandshake(ambit.mcp('fresh'), mine);
+  for (const given of ['{"error":"text"}', '{"error":{"code":"x","message":1}}', '{"done":"text"}']) {
+    const task = await startTask(client, 'run', given);
+    expect((await ask(client, 'tasks/result', task)).error?.data).toMatchObject({ code: 'UPSTREAM_FAILED' });
+  }
+  const failed = await startTask(client, 'run', '{"error":{"code":-5,"message":"It broke."}}');
+  expect((await ask(client, 'tasks/result', failed)).error).toEqual({ code: -5, message: 'It broke.' });
+  const waiting = await waitForResult(client, await startTask(client, 'run', '{"refuses":true}'), 3);
+  const { id } = JSON.parse((await waiting.next()) as string) as { id: unknown };
+  await (await client.post(JSON.stringify({ jsonrpc: '2.0', id, result: { action: 'decline' } }))).rest();
+  expect(await waiting.next()).toContain('did not accept the answers');
+  const wrong = { name: 'run', arguments: {}, task: 'yes' };
+  expect((await ask(client, 'tools/call', wrong)).error?.code).toBe(-32602);
+});
+
+test('S8: the results of tasks count as bytes of the session', async () => {
+  const args = [join(import.meta.dirname, '../fixtures/tasks/ext-tasks-v2.js')];
+  const small = await startEmbeddedAmbit({
+    servers: { fresh: { command: process.execPath, args, era: 'modern' } },
+    quotas: { session: { totalBytes: 100_000 } },
+  });
+  onTestFinished(() => small.stop());
+  const client = await connectHandshake(small.mcp('fresh'), (await small.open()).token);
+  const long = await startTask(client, 'plain', JSON.stringify({ text: 'x'.repeat(30_000) }));
+  for (let i = 0; i < 4; i++) expect((await ask(client, 'tasks/result', long)).result).toBeDefined();
+  // The store hears of these bytes within a second. The calls that ask for it are short.
+  await expect.poll(() => startTask(client, 'plain'), { interval: 200, timeout: 10_000 }).toBeUndefined();
 });

@@ -1,5 +1,6 @@
 import { withTimeout as waitFor } from '../../lib/async/timeout.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { Grant } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { type Exchange, isToolCall, type SessionExchange } from '../exchange.ts';
@@ -31,7 +32,7 @@ export function admit(sessions: Sessions): AroundStage<SessionExchange<Exchange>
         if (listens) void given.owner.release(given, isCounted, 0);
         try {
           const reply = await next(exchange);
-          if (isCounted && reply.kind === 'message') bytes += reply.bytes.length;
+          if (carriesResult(message) && reply.kind === 'message') bytes += reply.bytes.length;
           return reply;
         } finally {
           const left = listens ? undefined : given.owner.release(given, isCounted, bytes);
@@ -41,4 +42,9 @@ export function admit(sessions: Sessions): AroundStage<SessionExchange<Exchange>
       }
     },
   };
+}
+
+/** Tells whether the reply can be the result of a tool. The result of a task comes with a request of its own. */
+function carriesResult(message: Message): boolean {
+  return isToolCall(message) || message.method === 'tasks/result' || message.method === 'tasks/get';
 }

@@ -22,8 +22,7 @@ import { subscriptionKey } from '../relay/towards-client.ts';
 import { type Binding, bindToSession, findRelatedTask, openTaskId } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { askUpstream } from './ask-upstream.ts';
-import { offersTasks } from './era-translation.ts';
-import { invalidTaskError } from './modern-tasks.ts';
+import { invalidTaskError, offersTasks } from './era-translation.ts';
 
 /** A question that a server asks for a task. The client answers it with `tasks/update`. */
 interface TaskQuestion {

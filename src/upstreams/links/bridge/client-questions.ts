@@ -18,14 +18,22 @@ interface QuestionParts {
 
 /**
  * Asks the client all questions of a server, or none when one cannot be asked. When one fails, the others are given up.
- * `taskId` is the server's id of the task that they belong to. Returns the members of `inputResponses`.
+ * Returns the members of `inputResponses`.
  */
 export type AskClient = (
   call: UpstreamCall,
   bytes: Buffer,
   questions: readonly JsonMember[],
-  taskId?: string,
+  task?: QuestionedTask,
 ) => Promise<string[]>;
+
+/** The task that questions belong to. */
+interface QuestionedTask {
+  /** The server's id of the task. */
+  readonly id: string;
+  /** Gives the questions up. */
+  readonly signal: AbortSignal;
+}
 
 interface PendingQuestion {
   answered(message: Message): void;
@@ -45,7 +53,7 @@ export function createClientQuestions({ server, binding, onServerMessage }: Ques
   const waiting = new Map<string, PendingQuestion>();
   let count = 0;
 
-  const ask: AskClient = async (call, bytes, members, taskId) => {
+  const ask: AskClient = async (call, bytes, members, task) => {
     const { caller } = call;
     if (members.length === 0) return [];
     if (caller === undefined) throw new AmbitError('CLIENT_UNREACHABLE');
@@ -53,15 +61,20 @@ export function createClientQuestions({ server, binding, onServerMessage }: Ques
     const all = members.map((member) => JSON.parse(readRawValue(bytes, member)) as unknown);
     if (!all.every(isServerQuestion)) throw new AmbitError('CLIENT_UNREACHABLE');
     const names = new Set<string>();
+    const giveUp = () => {
+      for (const name of names) waiting.get(name)?.failed(new AmbitError('CLIENT_UNREACHABLE'));
+    };
+    task?.signal.addEventListener('abort', giveUp, { once: true });
     try {
       const asked = all.map((question) => {
         const name = `"ambit ${++count}"`;
         names.add(name);
-        return askOne(call, caller, name, taskId === undefined ? question : relateToTask(question, taskId));
+        return askOne(call, caller, name, task === undefined ? question : relateToTask(question, task.id));
       });
       const answers = await Promise.all(asked);
       return answers.map((text, at) => `${JSON.stringify(members[at]?.key)}:${text}`);
     } finally {
+      task?.signal.removeEventListener('abort', giveUp);
       for (const name of names) waiting.delete(name);
       for (const [id, { link, upstreamId }] of [...caller.pushes]) {
         if (link === bridge() && names.has(upstreamId)) caller.pushes.delete(id);
@@ -119,8 +132,9 @@ export function createClientQuestions({ server, binding, onServerMessage }: Ques
 
 /** Adds the server's id of the task that a question belongs to. The pipeline of server messages seals it. */
 function relateToTask({ method, params = {} }: ServerQuestion, taskId: string): ServerQuestion {
-  const { _meta } = params as { readonly _meta?: object };
-  return { method, params: { ...params, _meta: { ..._meta, [relatedTaskKey]: { taskId } } } };
+  const { _meta } = params as { readonly _meta?: unknown };
+  const others = typeof _meta === 'object' && !Array.isArray(_meta) ? _meta : {};
+  return { method, params: { ...params, _meta: { ...others, [relatedTaskKey]: { taskId } } } };
 }
 
 function isServerQuestion(value: unknown): value is ServerQuestion {

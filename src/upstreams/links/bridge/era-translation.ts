@@ -1,3 +1,5 @@
+import { AmbitError } from '../../../errors.ts';
+import type { FinalReply } from '../../../protocol/channel.ts';
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
 import {
@@ -135,18 +137,22 @@ export function removeTaskSupport(answer: Message, hidesRequired: boolean): Buff
   return applyEdits(answer.bytes, [replaceValue(list, `[${tools.join(',')}]`)]);
 }
 
-/** Says of each tool of a modern server whether the client may run it as a task: any, because the server decides. */
+/**
+ * Says of each tool of a modern server whether the client may run it as a task: any, because the server decides. What the
+ * server says itself is kept, since the tool may be pinned with it.
+ */
 export function describeTaskSupport(answer: Message, hasTasks: boolean): Buffer {
-  const plain = readMessage(removeTaskSupport(answer, false));
-  if (!hasTasks) return plain.bytes;
-  const list = findMember(plain.result?.shape, 'tools');
-  if (list === undefined) return plain.bytes;
-  const edits = readElements(plain.bytes, list).flatMap(({ start, end }) => {
-    const shape = scanEntry(plain.bytes.subarray(start, end));
-    const text = `"execution":{"taskSupport":"optional"}${shape?.members.length === 0 ? '' : ','}`;
-    return shape === undefined ? [] : [{ start: start + 1, end: start + 1, text }];
+  if (!hasTasks) return removeTaskSupport(answer, false);
+  const { bytes, result } = answer;
+  const list = findMember(result?.shape, 'tools');
+  if (list === undefined) return bytes;
+  const edits = readElements(bytes, list).flatMap(({ start, end }) => {
+    const shape = scanEntry(bytes.subarray(start, end));
+    if (shape === undefined || findMember(shape, 'execution') !== undefined) return [];
+    const text = `"execution":{"taskSupport":"optional"}${shape.members.length === 0 ? '' : ','}`;
+    return [{ start: start + 1, end: start + 1, text }];
   });
-  return applyEdits(plain.bytes, edits);
+  return applyEdits(bytes, edits);
 }
 
 /** Tells whether a modern server has the tasks extension. */
@@ -198,4 +204,63 @@ export function addEnvelope(message: Message, envelope: RequestEnvelope): Edit[]
       : [`"io.modelcontextprotocol/logLevel":${JSON.stringify(envelope.logLevel)}`]),
   ].join(',');
   return [insertMeta(message, members)];
+}
+
+/** A task as a modern server describes it. */
+export interface TaskState {
+  readonly answer: Message;
+  readonly taskId: string;
+  readonly status: string;
+  readonly statusMessage: string | undefined;
+  readonly createdAt: string | undefined;
+  readonly lastUpdatedAt: string | undefined;
+  readonly ttlMs: number | undefined;
+  readonly pollIntervalMs: number | undefined;
+}
+
+/** Reads the answer to `tasks/get`; undefined for an error and for no answer. */
+export function readTaskState(reply: FinalReply, server: string): TaskState | undefined {
+  const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
+  if (answer?.result === undefined) return undefined;
+  const state = readTask(answer);
+  if (state === undefined) throw invalidTaskError(server);
+  return state;
+}
+
+/** Reads a task. Values of a wrong type are left out; undefined if one is missing that a task needs. */
+export function readTask(answer: Message): TaskState | undefined {
+  const readText = (name: string) => readStringValue(answer.bytes, findMember(answer.result?.shape, name));
+  const readNumber = (name: string) => {
+    const member = findMember(answer.result?.shape, name);
+    const value: unknown = member === undefined ? undefined : JSON.parse(readRawValue(answer.bytes, member));
+    return typeof value === 'number' && value >= 0 && Number.isFinite(value) ? value : undefined;
+  };
+  const [taskId, status] = [readText('taskId'), readText('status')];
+  if (taskId === undefined || status === undefined) return undefined;
+  return {
+    answer,
+    taskId,
+    status,
+    statusMessage: readText('statusMessage'),
+    createdAt: readText('createdAt'),
+    lastUpdatedAt: readText('lastUpdatedAt'),
+    ttlMs: readNumber('ttlMs'),
+    pollIntervalMs: readNumber('pollIntervalMs'),
+  };
+}
+
+export function toHandshakeTask({ answer, ...state }: TaskState): object {
+  const { taskId, statusMessage, createdAt, lastUpdatedAt, ttlMs: ttl = null, pollIntervalMs: pollInterval } = state;
+  const now = new Date().toISOString();
+  // In 2025-11-25 a task whose result has `isError` has failed.
+  const result = findMember(answer.result?.shape, 'result');
+  const isError = findMember(result && readShape(answer.bytes, result), 'isError');
+  const hasFailed = isError !== undefined && readRawValue(answer.bytes, isError) === 'true';
+  const status = state.status === 'completed' && hasFailed ? 'failed' : state.status;
+  const times = { createdAt: createdAt ?? now, lastUpdatedAt: lastUpdatedAt ?? createdAt ?? now };
+  return { taskId, status, statusMessage, ...times, ttl, pollInterval };
+}
+
+export function invalidTaskError(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" described a task that is not valid.` });
 }

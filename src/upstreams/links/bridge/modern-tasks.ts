@@ -6,21 +6,51 @@ import { acceptedReply, type FinalReply } from '../../../protocol/channel.ts';
 import { composeError, composeResult } from '../../../protocol/compose-message.ts';
 import { insertResultMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, removeMembers } from '../../../protocol/json/edit.ts';
+import { readsAs } from '../../../protocol/json/fold-key.ts';
 import { findMember, type JsonMember, readRawValue, readShape, readStringValue } from '../../../protocol/json/scan.ts';
-import { applyMessageEdits, type Message, readMessage, relatedTaskKey } from '../../../protocol/message.ts';
+import {
+  applyMessageEdits,
+  type Message,
+  readErrorCode,
+  readMessage,
+  relatedTaskKey,
+} from '../../../protocol/message.ts';
 import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
-import type { UpstreamCall } from '../link.ts';
+import type { Link, UpstreamCall } from '../link.ts';
 import { type Binding, openTaskId, taskBindings } from '../relay/towards-upstream.ts';
 import type { AskClient } from './client-questions.ts';
-import { toHandshakeAnswer } from './era-translation.ts';
+import {
+  invalidTaskError,
+  readTask,
+  readTaskState,
+  type TaskState,
+  toHandshakeAnswer,
+  toHandshakeTask,
+} from './era-translation.ts';
 
 interface ModernTasksOptions {
+  /** The link to the server, which all clients of the session share. */
+  readonly base: Link;
   readonly binding: Binding;
   /** Sends a request about a task to the server. */
   readonly ask: (call: UpstreamCall, method: string, params: string) => Promise<FinalReply>;
   readonly askClient: AskClient;
-  readonly isClosed: () => boolean;
+  /** The reason why nothing more comes from the server; undefined while the bridge is open. */
+  readonly findEnd: () => AmbitError | undefined;
+}
+
+/** A `tasks/result` that waits for the end of its task. */
+interface Wait {
+  readonly call: UpstreamCall;
+  readonly taskId: string;
+  /** Ends the pause between two looks at the task, and the questions. */
+  readonly stop: AbortController;
+  isCancelled: boolean;
+  rounds: number;
+  readonly answered: Set<string>;
+  /** The questions that the client is being asked. */
+  asking: { readonly stop: AbortController; readonly done: Promise<void> } | undefined;
 }
 
 /** A task that had ended when it began: the server answered the call at once. */
@@ -36,85 +66,47 @@ const maxEndedLength = 8 * 1024 * 1024;
 const endedMs = 5 * 60 * 1000;
 /** The `tasks/result` requests of one client that may wait at the same time. */
 const maxWaits = 32;
+/** The times that one `tasks/result` may ask the client. */
+const maxRounds = 10;
 const [minPollMs, defaultPollMs, maxPollMs] = [100, 500, 5000];
+
+/** The tasks of the clients that share a link. */
+const tasksOfLinks = new WeakMap<Link, { readonly ended: EndedTasks; readonly waits: Set<Wait> }>();
 
 /**
  * Lets a client of MCP 2025-11-25 use the tasks extension of a modern server. In 2025-11-25 the client decides which call
  * is a task, in the extension the server. So a call that the server answers at once becomes a task that has ended.
  */
-export function createModernTasks({ binding, ask, askClient, isClosed }: ModernTasksOptions) {
-  const ended = createEndedTasks();
-  const waits = new Map<string, AbortController>();
-  /** The tasks whose questions the client is being asked. */
-  const asking = new Set<string>();
+export function createModernTasks(options: ModernTasksOptions) {
+  const { base, binding, ask } = options;
+  const shared = tasksOfLinks.get(base) ?? { ended: createEndedTasks(), waits: new Set<Wait>() };
+  tasksOfLinks.set(base, shared);
+  const { ended } = shared;
+  const waits = createTaskWaits(options, shared.waits);
+
+  /** Finds a task that has ended. Sessions may share the link, so the id must be one of this session. */
+  function findEnded(taskId: string): EndedTask | undefined {
+    return openTaskId(binding, taskId) === undefined ? undefined : ended.get(taskId);
+  }
 
   async function describe(call: UpstreamCall, taskId: string): Promise<FinalReply> {
-    const known = ended.get(taskId);
+    const known = findEnded(taskId);
     if (known !== undefined) return replyWith(call, JSON.stringify(known.task));
     const reply = await ask(call, 'tasks/get', JSON.stringify({ taskId }));
-    const state = readState(reply, binding.server);
+    const state = readTaskState(reply, binding.server);
     return state === undefined ? reply : replyWith(call, JSON.stringify(toHandshakeTask(state)));
   }
 
   async function cancel(call: UpstreamCall, taskId: string): Promise<FinalReply> {
-    if (ended.get(taskId) !== undefined) throw new ProtocolError(-32602, 200, 'The task has ended');
+    if (findEnded(taskId) !== undefined) throw new ProtocolError(-32602, 200, 'The task has ended');
     const reply = await ask(call, 'tasks/cancel', JSON.stringify({ taskId }));
     if (reply.kind !== 'message' || readMessage(reply.bytes).result === undefined) return reply;
     return describe(call, taskId);
   }
 
-  /** Waits until a task has ended, and asks the client the questions that come up meanwhile. */
-  async function waitForResult(call: UpstreamCall, taskId: string, signal: AbortSignal): Promise<FinalReply> {
-    const answered = new Set<string>();
-    while (!signal.aborted && !isClosed() && !call.channel.isGone()) {
-      const reply = await ask(call, 'tasks/get', JSON.stringify({ taskId }));
-      const state = readState(reply, binding.server);
-      if (state === undefined) return reply;
-      const outcome = readOutcome(call, taskId, state, binding);
-      if (outcome !== undefined) return outcome;
-      const hasAnswers = state.status === 'input_required' && (await passQuestions(call, taskId, state, answered));
-      const wait = Math.min(Math.max(state.pollIntervalMs ?? defaultPollMs, minPollMs), maxPollMs);
-      // A server that has got its answers may end the task at once.
-      await pause(hasAnswers ? minPollMs : wait, undefined, { signal }).catch(() => {});
-    }
-    return acceptedReply;
-  }
-
-  /** Asks the client the questions that it has not answered yet, and sends its answers to the server. False without any. */
-  async function passQuestions(
-    call: UpstreamCall,
-    taskId: string,
-    { answer }: TaskState,
-    answered: Set<string>,
-  ): Promise<boolean> {
-    const requests = findMember(answer.result?.shape, 'inputRequests');
-    const all = (requests && readShape(answer.bytes, requests)?.members) ?? [];
-    const questions = all.filter(({ key }) => !answered.has(key));
-    if (questions.length === 0 || asking.has(taskId)) return false;
-    asking.add(taskId);
-    try {
-      const upstreamId = openTaskId(binding, taskId) ?? '';
-      const answers = await askClient(call, answer.bytes, questions, upstreamId);
-      await ask(call, 'tasks/update', `{"taskId":${JSON.stringify(taskId)},"inputResponses":{${answers.join(',')}}}`);
-      for (const { key } of questions) answered.add(key);
-      return true;
-    } finally {
-      asking.delete(taskId);
-    }
-  }
-
   async function fetchResult(call: UpstreamCall, taskId: string): Promise<FinalReply> {
-    const known = ended.get(taskId);
-    if (known !== undefined) return replyWithResult(call, taskId, known.result, binding);
-    if (waits.size >= maxWaits) throw new AmbitError('OVERLOADED');
-    const id = call.message.id as string;
-    const wait = new AbortController();
-    waits.set(id, wait);
-    try {
-      return await waitForResult(call, taskId, wait.signal);
-    } finally {
-      if (waits.get(id) === wait) waits.delete(id);
-    }
+    const known = findEnded(taskId);
+    return known === undefined ? waits.start(call, taskId) : replyWithResult(call, taskId, known.result, binding);
   }
 
   const methods = new Map([
@@ -137,27 +129,147 @@ export function createModernTasks({ binding, ask, askClient, isClosed }: ModernT
     /** Turns the answer to a call that the client wants as a task into the description of that task. */
     toCreatedTask(call: UpstreamCall, answer: Message): Buffer {
       if (answer.result === undefined) return answer.bytes;
-      const id = call.message.id as string;
-      const state = readTask(answer);
       const isTask = readStringValue(answer.bytes, findMember(answer.result.shape, 'resultType')) === 'task';
-      if (isTask && state === undefined) throw invalidTaskError(binding.server);
+      const state = isTask ? readTask(answer) : undefined;
+      if (answer.result.shape === undefined || (isTask && state === undefined)) throw invalidTaskError(binding.server);
       const plain = readMessage(toHandshakeAnswer(answer));
-      const result = readRawValue(plain.bytes, plain.result as JsonMember);
       const task =
-        isTask && state !== undefined
-          ? toHandshakeTask(state)
-          : ended.add(binding.seals.seal(randomUUID(), taskBindings(binding)), result);
-      return composeResult(id, JSON.stringify({ task }));
+        state === undefined
+          ? ended.add(
+              binding.seals.seal(randomUUID(), taskBindings(binding)),
+              readRawValue(plain.bytes, plain.result as JsonMember),
+            )
+          : toHandshakeTask(state);
+      return composeResult(call.message.id as string, JSON.stringify({ task }));
     },
 
-    /** Ends the wait for a result: the client has cancelled its request. */
-    cancelWait(requestId: string): void {
-      waits.get(requestId)?.abort();
-    },
-
+    cancelWait: waits.cancel,
+    endWaits: waits.end,
     sweep: ended.sweep,
   };
 }
+
+/** The `tasks/result` requests of one client that wait. `all` has those of all clients that share the link. */
+function createTaskWaits({ binding, ask, askClient, findEnd }: ModernTasksOptions, all: Set<Wait>) {
+  const waits = new Set<Wait>();
+
+  /** Looks at a task until it has ended, and asks the client the questions that come up meanwhile. */
+  async function waitForResult(wait: Wait): Promise<FinalReply> {
+    const { call, taskId } = wait;
+    while (!wait.isCancelled && !call.channel.isGone()) {
+      const end = findEnd();
+      if (end !== undefined) throw end;
+      const reply = await ask(call, 'tasks/get', JSON.stringify({ taskId }));
+      const state = readTaskState(reply, binding.server);
+      if (state === undefined) return reply;
+      const outcome = readOutcome(call, taskId, state, binding);
+      if (outcome !== undefined) return outcome;
+      if (state.status !== 'input_required') wait.asking?.stop.abort();
+      else if (wait.asking === undefined) wait.asking = startQuestions(wait, state);
+      await pauseOrAnswer(wait, state.pollIntervalMs ?? defaultPollMs);
+    }
+    return acceptedReply;
+  }
+
+  /** Asks the client the questions that it has not answered yet, while the wait goes on. Undefined without any. */
+  function startQuestions(wait: Wait, { answer }: TaskState): Wait['asking'] {
+    const { taskId, answered } = wait;
+    const requests = findMember(answer.result?.shape, 'inputRequests');
+    const all = (requests && readShape(answer.bytes, requests)?.members) ?? [];
+    const questions = all.filter(({ key }) => !answered.has(key));
+    if (questions.length === 0 || isAskedElsewhere(wait)) return undefined;
+    if (++wait.rounds > maxRounds) throw tooManyQuestionsError(binding.server);
+    const stop = new AbortController();
+    const signal = AbortSignal.any([stop.signal, wait.stop.signal]);
+    const done = passQuestions(wait.call, taskId, answer, questions, signal)
+      .then(
+        () => {
+          for (const { key } of questions) answered.add(key);
+        },
+        (error: unknown) => {
+          if (!signal.aborted) throw error;
+        },
+      )
+      .finally(() => {
+        wait.asking = undefined;
+      });
+    // The wait hears of an error when it pauses.
+    done.catch(() => {});
+    return { stop, done };
+  }
+
+  /** True if another `tasks/result` has asked the questions of the task. One whose client is away gives them up. */
+  function isAskedElsewhere(wait: Wait): boolean {
+    for (const other of all) {
+      if (other === wait || other.taskId !== wait.taskId || other.asking === undefined) continue;
+      const { channel } = other.call;
+      if (!channel.isGone() && channel.isAway?.() !== true) return true;
+      other.asking.stop.abort();
+    }
+    return false;
+  }
+
+  async function passQuestions(
+    call: UpstreamCall,
+    taskId: string,
+    { bytes }: Message,
+    questions: readonly JsonMember[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const answers = await askClient(call, bytes, questions, { id: openTaskId(binding, taskId) ?? '', signal });
+    const params = `{"taskId":${JSON.stringify(taskId)},"inputResponses":{${answers.join(',')}}}`;
+    const reply = await ask(call, 'tasks/update', params);
+    if (reply.kind !== 'message' || readMessage(reply.bytes).error === undefined) return;
+    throw new AmbitError('UPSTREAM_FAILED', { what: `The server "${binding.server}" did not accept the answers.` });
+  }
+
+  return {
+    /** Waits for the result of a task. */
+    async start(call: UpstreamCall, taskId: string): Promise<FinalReply> {
+      if (waits.size >= maxWaits) throw new AmbitError('OVERLOADED');
+      const stop = new AbortController();
+      const wait: Wait = { call, taskId, stop, isCancelled: false, rounds: 0, answered: new Set(), asking: undefined };
+      for (const set of [waits, all]) set.add(wait);
+      call.channel.onGone(() => stop.abort());
+      try {
+        return await waitForResult(wait);
+      } finally {
+        for (const set of [waits, all]) set.delete(wait);
+        stop.abort();
+      }
+    },
+
+    /** Ends the wait for a result: the client that waits has cancelled its request. */
+    cancel(from: object, requestId: string): void {
+      for (const wait of waits) {
+        const { caller, channel, message } = wait.call;
+        if (message.id !== requestId || (caller !== from && channel.owner !== from)) continue;
+        wait.isCancelled = true;
+        wait.stop.abort();
+      }
+    },
+
+    /** Ends all waits of this client: the bridge has closed. */
+    end(): void {
+      for (const { stop } of waits) stop.abort();
+    },
+  };
+}
+
+/** Pauses until the next look at a task, or until its questions are answered. Throws if they cannot be. */
+async function pauseOrAnswer({ stop, asking }: Wait, pollMs: number): Promise<void> {
+  const rest = new AbortController();
+  const signal = AbortSignal.any([stop.signal, rest.signal]);
+  const wait = Math.min(Math.max(pollMs, minPollMs), maxPollMs);
+  const pausing = pause(wait, undefined, { signal }).catch(() => {});
+  try {
+    await (asking === undefined ? pausing : Promise.race([pausing, asking.done]));
+  } finally {
+    rest.abort();
+  }
+}
+
+type EndedTasks = ReturnType<typeof createEndedTasks>;
 
 /** Keeps the results of calls that the server answered at once. The oldest make room for others. */
 function createEndedTasks() {
@@ -190,58 +302,6 @@ function createEndedTasks() {
   };
 }
 
-/** A task as a modern server describes it. */
-interface TaskState {
-  readonly answer: Message;
-  readonly taskId: string;
-  readonly status: string;
-  readonly statusMessage?: unknown;
-  readonly createdAt?: unknown;
-  readonly lastUpdatedAt?: unknown;
-  readonly ttlMs?: unknown;
-  readonly pollIntervalMs: number | undefined;
-}
-
-/** Reads the answer to `tasks/get`; undefined for an error and for no answer. */
-function readState(reply: FinalReply, server: string): TaskState | undefined {
-  const answer = reply.kind === 'message' ? readMessage(reply.bytes) : undefined;
-  if (answer?.result === undefined) return undefined;
-  const state = readTask(answer);
-  if (state === undefined) throw invalidTaskError(server);
-  return state;
-}
-
-function readTask(answer: Message): TaskState | undefined {
-  const read = (name: string): unknown => {
-    const member = findMember(answer.result?.shape, name);
-    return member === undefined ? undefined : JSON.parse(readRawValue(answer.bytes, member));
-  };
-  const [taskId, status, pollIntervalMs] = ['taskId', 'status', 'pollIntervalMs'].map(read);
-  if (typeof taskId !== 'string' || typeof status !== 'string') return undefined;
-  return {
-    answer,
-    taskId,
-    status,
-    statusMessage: read('statusMessage'),
-    createdAt: read('createdAt'),
-    lastUpdatedAt: read('lastUpdatedAt'),
-    ttlMs: read('ttlMs'),
-    pollIntervalMs: typeof pollIntervalMs === 'number' ? pollIntervalMs : undefined,
-  };
-}
-
-function toHandshakeTask({ answer, ...state }: TaskState): object {
-  const { taskId, statusMessage, createdAt, lastUpdatedAt, ttlMs = null, pollIntervalMs: pollInterval } = state;
-  const now = new Date().toISOString();
-  // In 2025-11-25 a task whose result has `isError` has failed.
-  const result = findMember(answer.result?.shape, 'result');
-  const isError = findMember(result && readShape(answer.bytes, result), 'isError');
-  const hasFailed = isError !== undefined && readRawValue(answer.bytes, isError) === 'true';
-  const status = state.status === 'completed' && hasFailed ? 'failed' : state.status;
-  const times = { createdAt: createdAt ?? now, lastUpdatedAt: lastUpdatedAt ?? createdAt ?? now };
-  return { taskId, status, statusMessage, ...times, ttl: ttlMs, pollInterval };
-}
-
 /** Reads how a task has ended; undefined while it has not. */
 function readOutcome(
   call: UpstreamCall,
@@ -258,8 +318,11 @@ function readOutcome(
   if (status === 'cancelled') return { kind: 'message', bytes: composeError(id, -32603, 'The task was cancelled') };
   if (status === 'completed' && result !== undefined) return replyWithResult(call, taskId, result, binding);
   if (status !== 'failed' && status !== 'completed') return undefined;
-  const bytes = Buffer.from(`{"jsonrpc":"2.0","id":${id},"error":${error ?? '{"code":-32603,"message":"It failed"}'}}`);
-  return { kind: 'message', bytes };
+  if (error === undefined) return { kind: 'message', bytes: composeError(id, -32603, 'The task failed') };
+  const message = readPart(Buffer.from(`{"jsonrpc":"2.0","id":${id},"error":${error}}`), binding.server);
+  const text = readStringValue(message.bytes, findMember(message.error?.shape, 'message'));
+  if (text === undefined || !/^-?\d{1,15}$/.test(readErrorCode(message) ?? '')) throw invalidTaskError(binding.server);
+  return { kind: 'message', bytes: message.bytes };
 }
 
 function replyWith(call: UpstreamCall, result: string): FinalReply {
@@ -271,15 +334,20 @@ function replyWith(call: UpstreamCall, result: string): FinalReply {
  * own. MCP 2025-11-25 wants the id of the task in it.
  */
 function replyWithResult(call: UpstreamCall, taskId: string, result: string, binding: Binding): FinalReply {
-  const whole = readResult(composeResult(call.message.id as string, result), binding.server);
+  const whole = readPart(composeResult(call.message.id as string, result), binding.server);
+  if (whole.result?.shape === undefined) throw invalidTaskError(binding.server);
   const clean = applyMessageEdits(whole, stripReservedMeta(whole, binding.keys?.()));
-  const stale = clean.meta === undefined ? [] : removeMembers(clean.meta, ({ key }) => key === relatedTaskKey);
+  const stale = (clean.result?.shape?.members ?? [])
+    .filter(({ key }) => readsAs(key, '_meta'))
+    .flatMap((member) => readShape(clean.bytes, member) ?? [])
+    .flatMap((meta) => removeMembers(meta, ({ key }) => readsAs(key, relatedTaskKey)));
   const plain = readMessage(toHandshakeAnswer(applyMessageEdits(clean, stale)));
   const meta = insertResultMeta(plain, `"${relatedTaskKey}":${JSON.stringify({ taskId })}`);
   return { kind: 'message', bytes: meta === undefined ? plain.bytes : applyEdits(plain.bytes, [meta]) };
 }
 
-function readResult(bytes: Buffer, server: string): Message {
+/** Reads a part of an answer as a message of its own. */
+function readPart(bytes: Buffer, server: string): Message {
   try {
     return readServerMessage(bytes);
   } catch {
@@ -287,6 +355,8 @@ function readResult(bytes: Buffer, server: string): Message {
   }
 }
 
-export function invalidTaskError(server: string): AmbitError {
-  return new AmbitError('UPSTREAM_FAILED', { what: `The server "${server}" described a task that is not valid.` });
+function tooManyQuestionsError(server: string): AmbitError {
+  return new AmbitError('UPSTREAM_FAILED', {
+    what: `The server "${server}" sent too many requests for input in one call.`,
+  });
 }

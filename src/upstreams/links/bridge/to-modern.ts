@@ -48,7 +48,7 @@ function bridgeToModern(options: ToModernOptions): Link {
   const callers = new Set<Caller>();
   const questions = createClientQuestions(options, () => bridge);
   let logLevel: string | undefined;
-  let isClosed = false;
+  let closedFor: AmbitError | undefined;
   let runningCalls = 0;
   let listening: { end(): void } | undefined;
 
@@ -58,13 +58,14 @@ function bridgeToModern(options: ToModernOptions): Link {
   }
 
   const tasks = createModernTasks({
+    base,
     binding: options.binding,
     ask(call, method, params) {
       const text = `{"jsonrpc":"2.0","id":${call.message.id},"method":"${method}","params":${params}}`;
       return base.request({ ...call, message: addOwnEnvelope(readMessage(Buffer.from(text)), true), edits: [] });
     },
     askClient: questions.ask,
-    isClosed: () => isClosed || base.isClosed(),
+    findEnd: () => closedFor ?? (base.isClosed() ? new AmbitError('UPSTREAM_FAILED') : undefined),
   });
 
   async function forward(call: UpstreamCall): Promise<FinalReply> {
@@ -72,7 +73,7 @@ function bridgeToModern(options: ToModernOptions): Link {
     // starts from the request as the pipeline edited it, not from what the client sent.
     const edited = applyMessageEdits(call.message, call.edits);
     const clean = removeTaskHint(edited);
-    const wantsTask = hasTasks && clean !== edited;
+    const wantsTask = hasTasks && asksForTask(edited);
     let message = addOwnEnvelope(clean, wantsTask);
     for (let round = 0; round < maxRounds; round++) {
       const reply = await base.request({ ...call, message, edits: [] });
@@ -129,7 +130,7 @@ function bridgeToModern(options: ToModernOptions): Link {
     base,
     callerCount: () => callers.size,
     isBusy: () => runningCalls > 0,
-    isClosed: () => isClosed || base.isClosed(),
+    isClosed: () => closedFor !== undefined || base.isClosed(),
 
     async request(call) {
       const { message, caller } = call;
@@ -142,11 +143,9 @@ function bridgeToModern(options: ToModernOptions): Link {
       switch (message.method) {
         case 'ping':
           return done();
-        case 'logging/setLevel': {
-          const level = readStringValue(message.bytes, findMember(message.params?.shape, 'level'));
-          if (level !== undefined && levels.includes(level)) logLevel = level;
+        case 'logging/setLevel':
+          logLevel = readLogLevel(message) ?? logLevel;
           return done();
-        }
         case 'resources/subscribe':
         case 'resources/unsubscribe': {
           const uri = readStringValue(message.bytes, findMember(message.params?.shape, 'uri')) ?? '';
@@ -169,7 +168,7 @@ function bridgeToModern(options: ToModernOptions): Link {
     answer: (upstreamId, message, edits) => questions.answer(upstreamId, applyMessageEdits(message, edits)),
 
     cancel(from, requestId, message) {
-      tasks.cancelWait(requestId);
+      tasks.cancelWait(from, requestId);
       base.cancel(from, requestId, message);
     },
     attach: (caller) => void callers.add(caller),
@@ -177,14 +176,17 @@ function bridgeToModern(options: ToModernOptions): Link {
       callers.delete(caller);
       questions.failAll();
       listening?.end();
-      if (callers.size === 0) isClosed = true;
+      if (callers.size > 0) return;
+      closedFor ??= new AmbitError('SESSION_ENDED');
+      tasks.endWaits();
     },
     listen() {},
     dropSession() {},
     sweep: tasks.sweep,
-    async close() {
-      isClosed = true;
+    async close(reason) {
+      closedFor ??= reason;
       listening?.end();
+      tasks.endWaits();
     },
   };
   return bridge;
@@ -240,6 +242,19 @@ function relayNotification(bytes: Buffer, caller: Caller): boolean {
   if (uri !== undefined && shown !== undefined) edits.push(replaceValue(uri, JSON.stringify(shown)));
   const out = caller.stream ?? [...caller.openChannels].at(-1);
   return out === undefined || out.isGone() ? true : out.emit(applyEdits(bytes, edits));
+}
+
+function readLogLevel({ bytes, params }: Message): string | undefined {
+  const level = readStringValue(bytes, findMember(params?.shape, 'level'));
+  return level !== undefined && levels.includes(level) ? level : undefined;
+}
+
+/** Tells whether the client wants a call as a task. */
+function asksForTask({ bytes, method, params }: Message): boolean {
+  const task = method === 'tools/call' ? findMember(params?.shape, 'task') : undefined;
+  if (task === undefined || readRawValue(bytes, task) === 'null') return false;
+  if (readShape(bytes, task) === undefined) throw new ProtocolError(-32602, 200, 'params.task must be an object');
+  return true;
 }
 
 /** Removes the request for a task: in the modern era the server decides. */

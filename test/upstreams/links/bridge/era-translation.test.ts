@@ -4,6 +4,7 @@ import { applyEdits, type Edit } from '../../../../src/protocol/json/edit.ts';
 import { readMessage } from '../../../../src/protocol/message.ts';
 import {
   addEnvelope,
+  describeTaskSupport,
   removeEnvelope,
   replaceId,
   toHandshakeAnswer,
@@ -120,4 +121,19 @@ test('a long integer in _meta survives to the last digit', () => {
   expect(applyEdits(message.bytes, [insertMeta(message, '"a":1')]).toString()).toContain(
     '{"a":1,"progressToken":9007199254740993}',
   );
+});
+
+test('what a modern server itself says about the tasks of a tool is kept, since the tool may be pinned with it', () => {
+  const tools = '[{"name":"a","execution":{"taskSupport":"required"}},{"name":"b"},{},"text"]';
+  const answer = readMessage(Buffer.from(`{"jsonrpc":"2.0","id":1,"result":{"tools":${tools}}}`));
+  const listed = (hasTasks: boolean) =>
+    (JSON.parse(describeTaskSupport(answer, hasTasks).toString()) as { result: { tools: unknown } }).result.tools;
+  const optional = { taskSupport: 'optional' };
+  expect(listed(true)).toEqual([
+    { name: 'a', execution: { taskSupport: 'required' } },
+    { name: 'b', execution: optional },
+    { execution: optional },
+    'text',
+  ]);
+  expect(listed(false)).toEqual([{ name: 'a' }, { name: 'b' }, {}, 'text']);
 });
