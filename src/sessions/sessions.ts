@@ -117,7 +117,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     return record === undefined ? undefined : loaded.loadForRequest(record);
   }
 
-  /** Remembers where a token of a connection was found first: the copy of a session never changes. */
+  /** The session that a token of a connection was verified for. The copy of a session is replaced, never changed. */
   const verified = new WeakMap<PresentedToken, Session>();
 
   function hasToken(session: Session, presented: PresentedToken): boolean {

@@ -175,8 +175,8 @@ function createTaskWaits({ binding, ask, askClient, findEnd }: ModernTasksOption
   function startQuestions(wait: Wait, { answer }: TaskState): Wait['asking'] {
     const { taskId, answered } = wait;
     const requests = findMember(answer.result?.shape, 'inputRequests');
-    const all = (requests && readShape(answer.bytes, requests)?.members) ?? [];
-    const questions = all.filter(({ key }) => !answered.has(key));
+    const listed = (requests && readShape(answer.bytes, requests)?.members) ?? [];
+    const questions = listed.filter(({ key }) => !answered.has(key));
     if (questions.length === 0 || isAskedElsewhere(wait)) return undefined;
     if (++wait.rounds > maxRounds) throw tooManyQuestionsError(binding.server);
     const stop = new AbortController();
@@ -355,7 +355,7 @@ function readPart(bytes: Buffer, server: string): Message {
   }
 }
 
-function tooManyQuestionsError(server: string): AmbitError {
+export function tooManyQuestionsError(server: string): AmbitError {
   return new AmbitError('UPSTREAM_FAILED', {
     what: `The server "${server}" sent too many requests for input in one call.`,
   });

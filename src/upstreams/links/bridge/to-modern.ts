@@ -22,7 +22,7 @@ import {
   toHandshakeAnswer,
   toInitializeResult,
 } from './era-translation.ts';
-import { createModernTasks } from './modern-tasks.ts';
+import { createModernTasks, tooManyQuestionsError } from './modern-tasks.ts';
 
 const maxRounds = 10;
 const listenMs = 5000;
@@ -89,9 +89,7 @@ function bridgeToModern(options: ToModernOptions): Link {
       }
       message = addOwnEnvelope(await buildRetry(call, clean, answer, questions.ask), wantsTask);
     }
-    throw new AmbitError('UPSTREAM_FAILED', {
-      what: `The server "${server.name}" sent too many requests for input in one call.`,
-    });
+    throw tooManyQuestionsError(server.name);
   }
 
   /** Opens a listen stream for the notifications that a handshake-era client gets unasked. Resolves when it is open. */
