@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Exchange, PreparedExchange } from '../../gateway/exchange.ts';
 import type { TransportRequest } from '../../gateway/stages/handle-transport.ts';
+import { createShortLivedSet, type SetEntry, type ShortLivedSet } from '../../lib/async/short-lived-set.ts';
 import type { Channel, DeliveryListener } from '../../protocol/channel.ts';
 import { composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
@@ -50,14 +51,14 @@ function ignore(): void {}
 
 /** Finds the open answers that have been silent for long. One timer serves all of them. */
 export interface KeepAlive {
-  readonly open: Set<{ tick(): void }>;
+  readonly open: ShortLivedSet<{ tick(): void }>;
   /** Is called three times per interval. */
   tick(): void;
   close(): void;
 }
 
 export function createKeepAlive(everyMs = keepAliveMs): KeepAlive {
-  const open: KeepAlive['open'] = new Set();
+  const open: KeepAlive['open'] = createShortLivedSet();
   const tick = () => {
     for (const answer of open) answer.tick();
   };
@@ -91,6 +92,8 @@ class HttpAnswer implements Answer, Channel {
   #isAwaited = true;
   #gone = false;
   #quietTicks = 0;
+  /** The entry of this answer in the set of open answers. */
+  #kept: SetEntry<{ tick(): void }> | undefined = undefined;
   #exchange: Exchange | TransportRequest | undefined = undefined;
   #requestIds: string[] | undefined = undefined;
   /** The stream that outlives the connection. Undefined if the client cannot continue it. */
@@ -113,7 +116,7 @@ class HttpAnswer implements Answer, Channel {
 
   #closed(): void {
     this.#leaveGroups();
-    this.#parts.keepAlive.open.delete(this);
+    if (this.#kept !== undefined) this.#parts.keepAlive.open.remove(this.#kept);
     this.#unread?.release();
     if (this.#stream !== undefined) this.#stream.detach(this);
     else if (this.owner.writableFinished) this.#gone = true;
@@ -175,13 +178,13 @@ class HttpAnswer implements Answer, Channel {
 
   waitFor(exchange: Exchange | TransportRequest): void {
     const { message } = exchange as Partial<Exchange>;
-    if (this.#mute || (message !== undefined && message.kind !== 'request')) return;
+    if (this.#gone || this.#mute || (message !== undefined && message.kind !== 'request')) return;
     this.#exchange = exchange;
     if (exchange.era === 'handshake' && message !== undefined) {
       if (this.#requestIds === undefined) this.#requestIds = [message.id as string];
       else this.#requestIds.push(message.id as string);
     }
-    this.#parts.keepAlive.open.add(this);
+    this.#kept ??= this.#parts.keepAlive.open.add(this);
   }
 
   /** Sends a comment after a silence. An answer that has not begun becomes a stream, if its status is known to be 200. */
@@ -254,7 +257,7 @@ class HttpAnswer implements Answer, Channel {
       this.#unread?.release();
       this.#drained();
     });
-    this.#parts.keepAlive.open.add(this);
+    this.#kept ??= this.#parts.keepAlive.open.add(this);
     // The stages add to the exchange: it has a client as soon as the client was checked.
     const { caller, session } = (this.#exchange ?? {}) as Partial<PreparedExchange>;
     this.#exchange = undefined;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { createShortLivedSet, type ShortLivedSet } from '../../lib/async/short-lived-set.ts';
 
 /** The descriptors for everything else: stores, journals, and three pipes for each process. */
 const otherDescriptors = 384;
@@ -36,7 +37,7 @@ interface Connection {
   /** Requests with a credential that wait for their answer. */
   underWay: number;
   /** The answers that are not sent yet. */
-  readonly unanswered: Set<ServerResponse>;
+  readonly unanswered: ShortLivedSet<ServerResponse>;
 }
 
 const maxUnanswered = { stranger: 4, proven: 256 };
@@ -119,7 +120,13 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
     all: () => known.keys(),
     add(socket) {
       const address = networkOf(socket.remoteAddress ?? '');
-      const connection: Connection = { socket, address, credential: undefined, underWay: 0, unanswered: new Set() };
+      const connection: Connection = {
+        socket,
+        address,
+        credential: undefined,
+        underWay: 0,
+        unanswered: createShortLivedSet(),
+      };
       known.set(socket, connection);
       addToGroup(connection);
       socket.once('close', () => {
@@ -140,8 +147,8 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
         closeConnection(connection);
         return false;
       }
-      unanswered.add(response);
-      response.once('close', () => unanswered.delete(response));
+      const entry = unanswered.add(response);
+      response.once('close', () => unanswered.remove(entry));
       return true;
     },
     assignCredential(socket, credential) {

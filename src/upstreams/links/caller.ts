@@ -1,4 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
+import { createShortLivedSet, type ShortLivedSet } from '../../lib/async/short-lived-set.ts';
 import type { Channel } from '../../protocol/channel.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Link } from './link.ts';
@@ -30,7 +31,7 @@ export interface Caller {
   /** The stream for messages that no request waits for: an open GET, or stdout. */
   stream: Channel | undefined;
   /** The channels of the open requests, the youngest last. */
-  readonly openChannels: Set<Channel>;
+  readonly openChannels: ShortLivedSet<Channel>;
   readonly pushes: Map<string, Push>;
   /** Makes ids for requests to this client, never one twice. */
   nextPushId(): number;
@@ -125,7 +126,7 @@ export function createCallers(): Callers {
         set stream(opened) {
           stream = opened;
         },
-        openChannels: new Set(),
+        openChannels: createShortLivedSet(),
         pushes: parent?.pushes ?? new Map(),
         nextPushId: parent?.nextPushId ?? (() => ++pushCount),
         pushCount: parent?.pushCount ?? (() => pushCount),

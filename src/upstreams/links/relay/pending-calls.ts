@@ -1,4 +1,5 @@
 import { AmbitError } from '../../../errors.ts';
+import type { SetEntry } from '../../../lib/async/short-lived-set.ts';
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { findMember } from '../../../protocol/json/scan.ts';
 import type { Message } from '../../../protocol/message.ts';
@@ -53,59 +54,63 @@ export interface PendingCalls {
   drain(): PendingCall[];
 }
 
+/** A call in the table of calls. It is emptied when the call is taken, for the reason that `ShortLivedSet` gives. */
+interface PendingEntry {
+  call: PendingCall | undefined;
+  /** The entry in the open channels of the caller. */
+  readonly channel: SetEntry<Channel> | undefined;
+}
+
 export function createPendingCalls(): PendingCalls {
-  const calls = new Map<number, PendingCall>();
+  const entries = new Map<number, PendingEntry>();
   let last = 0;
+
+  function* listCalls(): Iterable<PendingCall> {
+    for (const { call } of entries.values()) if (call !== undefined) yield call;
+  }
+
+  function take(upstreamId: number): PendingCall | undefined {
+    const entry = entries.get(upstreamId);
+    if (entry === undefined) return undefined;
+    const { call, channel } = entry;
+    entry.call = undefined;
+    entries.delete(upstreamId);
+    if (channel !== undefined) call?.caller?.openChannels.remove(channel);
+    return call;
+  }
+
   return {
-    size: () => calls.size,
+    size: () => entries.size,
     nextId: () => ++last,
     skipIds(upTo) {
       last = Math.max(last, upTo);
     },
     add(call) {
-      calls.set(call.upstreamId, call);
-      call.caller?.openChannels.add(call.channel);
+      entries.set(call.upstreamId, { call, channel: call.caller?.openChannels.add(call.channel) });
       call.channel.onGone(() => {
         call.isLost = true;
       });
     },
-    get: (upstreamId) => calls.get(upstreamId),
-    take(upstreamId) {
-      const call = calls.get(upstreamId);
-      if (call === undefined) return undefined;
-      calls.delete(upstreamId);
-      call.caller?.openChannels.delete(call.channel);
-      return call;
-    },
+    get: (upstreamId) => entries.get(upstreamId)?.call,
+    take,
     replace(upstreamId, changes) {
-      const call = calls.get(upstreamId);
-      if (call !== undefined) calls.set(upstreamId, { ...call, ...changes, lastHeardAt: Date.now() });
+      const entry = entries.get(upstreamId);
+      if (entry?.call !== undefined) entry.call = { ...entry.call, ...changes, lastHeardAt: Date.now() };
     },
     find(from, clientId) {
-      for (const call of calls.values()) {
+      for (const call of listCalls()) {
         if ((call.channel.owner === from || call.caller === from) && call.clientId === clientId) return call;
       }
       return undefined;
     },
     findYoungest(fits) {
       let found: PendingCall | undefined;
-      for (const call of calls.values()) if (fits(call)) found = call;
+      for (const call of listCalls()) if (fits(call)) found = call;
       return found;
     },
-    ofSession: (sessionId) => [...calls.values()].filter(({ binding }) => binding.sessionId === sessionId),
-    findOverdue(now) {
-      const late: PendingCall[] = [];
-      for (const call of calls.values()) {
-        if (now - call.lastHeardAt > call.timeoutMs) late.push(call);
-      }
-      return late;
-    },
-    drain() {
-      const all = [...calls.values()];
-      calls.clear();
-      for (const call of all) call.caller?.openChannels.delete(call.channel);
-      return all;
-    },
+    ofSession: (sessionId) => [...listCalls()].filter(({ binding }) => binding.sessionId === sessionId),
+    findOverdue: (now) => [...listCalls()].filter(({ lastHeardAt, timeoutMs }) => now - lastHeardAt > timeoutMs),
+    drain: () => [...entries.keys()].flatMap((upstreamId) => take(upstreamId) ?? []),
   };
 }
 
