@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Exchange, PreparedExchange } from '../../gateway/exchange.ts';
 import type { TransportRequest } from '../../gateway/stages/handle-transport.ts';
-import { createShortLivedSet, type SetEntry, type ShortLivedSet } from '../../lib/async/short-lived-set.ts';
+import { type SetEntry, ShortLivedSet } from '../../lib/async/short-lived-set.ts';
 import type { Channel, DeliveryListener } from '../../protocol/channel.ts';
 import { composeRequestRefusal } from '../../protocol/compose-message.ts';
 import { toSingleLine } from '../../protocol/lines/single-line.ts';
@@ -58,7 +58,7 @@ export interface KeepAlive {
 }
 
 export function createKeepAlive(everyMs = keepAliveMs): KeepAlive {
-  const open: KeepAlive['open'] = createShortLivedSet();
+  const open: KeepAlive['open'] = new ShortLivedSet();
   const tick = () => {
     for (const answer of open) answer.tick();
   };

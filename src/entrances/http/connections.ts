@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { createShortLivedSet, type ShortLivedSet } from '../../lib/async/short-lived-set.ts';
+import { ShortLivedSet } from '../../lib/async/short-lived-set.ts';
 
 /** The descriptors for everything else: stores, journals, and three pipes for each process. */
 const otherDescriptors = 384;
@@ -125,7 +125,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
         address,
         credential: undefined,
         underWay: 0,
-        unanswered: createShortLivedSet(),
+        unanswered: new ShortLivedSet(),
       };
       known.set(socket, connection);
       addToGroup(connection);
@@ -148,7 +148,7 @@ export function createConnections(limits: ConnectionLimits, onClosed: (socket: S
         return false;
       }
       const entry = unanswered.add(response);
-      response.once('close', () => unanswered.remove(entry));
+      response.on('close', () => unanswered.remove(entry));
       return true;
     },
     assignCredential(socket, credential) {

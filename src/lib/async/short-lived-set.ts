@@ -9,31 +9,26 @@ export interface SetEntry<T> {
  * the old generation, all that it reaches is copied there as well, until the next full garbage collection: a third of the
  * processor time of a busy gateway. This set holds small entries that are emptied, so a table reaches nothing large.
  */
-export interface ShortLivedSet<T> {
-  add(value: T): SetEntry<T>;
-  /** Removes an entry of this set. Removing it twice does no harm. */
-  remove(entry: SetEntry<T>): void;
-  readonly size: number;
-  [Symbol.iterator](): Iterator<T>;
-}
+export class ShortLivedSet<T> {
+  readonly #entries = new Set<SetEntry<T>>();
 
-export function createShortLivedSet<T>(): ShortLivedSet<T> {
-  const entries = new Set<SetEntry<T>>();
-  return {
-    add(value) {
-      const entry: SetEntry<T> = { value };
-      entries.add(entry);
-      return entry;
-    },
-    remove(entry) {
-      entry.value = undefined;
-      entries.delete(entry);
-    },
-    get size() {
-      return entries.size;
-    },
-    *[Symbol.iterator]() {
-      for (const { value } of entries) if (value !== undefined) yield value;
-    },
-  };
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  add(value: T): SetEntry<T> {
+    const entry: SetEntry<T> = { value };
+    this.#entries.add(entry);
+    return entry;
+  }
+
+  /** Removes an entry of this set. Removing it twice does no harm. */
+  remove(entry: SetEntry<T>): void {
+    entry.value = undefined;
+    this.#entries.delete(entry);
+  }
+
+  *[Symbol.iterator](): Iterator<T> {
+    for (const { value } of this.#entries) if (value !== undefined) yield value;
+  }
 }

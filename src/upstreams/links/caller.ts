@@ -1,5 +1,5 @@
 import { randomBytes, randomInt } from 'node:crypto';
-import { createShortLivedSet, type ShortLivedSet } from '../../lib/async/short-lived-set.ts';
+import { ShortLivedSet } from '../../lib/async/short-lived-set.ts';
 import type { Channel } from '../../protocol/channel.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { Link } from './link.ts';
@@ -126,7 +126,7 @@ export function createCallers(): Callers {
         set stream(opened) {
           stream = opened;
         },
-        openChannels: createShortLivedSet(),
+        openChannels: new ShortLivedSet(),
         pushes: parent?.pushes ?? new Map(),
         nextPushId: parent?.nextPushId ?? (() => ++pushCount),
         pushCount: parent?.pushCount ?? (() => pushCount),
