@@ -17,8 +17,9 @@ export interface BoundRequest {
 }
 
 export interface CallContext {
-  /** The member of `_meta`, as JSON text. */
-  readonly member: string;
+  /** The member of `_meta`, as JSON text in two parts. Many calls in a row have the same first part. */
+  readonly memberStart: string;
+  readonly memberEnd: string;
   /** The token of that member, for the header of a request over HTTP. */
   readonly token: string;
 }
@@ -54,6 +55,20 @@ interface PreparedContext {
   readonly subject: string;
   readonly facts: string;
   readonly plain: string;
+  /** The start of the latest context. Most calls of a busy session have the same one. */
+  start: ContextStart | undefined;
+}
+
+/** The part that stays the same for all calls of one second with the same method and name. */
+interface ContextStart {
+  readonly second: number;
+  readonly method: string;
+  readonly name: string;
+  readonly header: string;
+  /** The start of the token: the header and the first claims. */
+  readonly token: string;
+  /** The start of the member of `_meta`, up to the same claim. */
+  readonly member: string;
 }
 
 export function createContextWriters(options: ContextWritersOptions) {
@@ -70,10 +85,14 @@ export function createContextWriters(options: ContextWritersOptions) {
     return head.text;
   }
 
-  function signPublicly(claims: string): string {
+  /** The key of the gateway as it is now. */
+  function publicKey(): Pick<ContextKey, 'header' | 'sign'> {
     const { kid, key } = keys.current();
-    const signed = `${encodeHeader(kid)}.${encodeBase64Url(claims)}`;
-    return `${signed}.${sign(null, Buffer.from(signed, 'latin1'), key).toString('base64url')}`;
+    return {
+      header: encodeHeader(kid),
+      sign: (start, rest) =>
+        sign(null, Buffer.from(rest === undefined ? start : start + rest, 'latin1'), key).toString('base64url'),
+    };
   }
 
   /** Formats the time. Tokens count in seconds, so calls of the same second share it. */
@@ -103,7 +122,24 @@ export function createContextWriters(options: ContextWritersOptions) {
       subject: `"sub":${JSON.stringify(userId)}${agent === undefined ? '' : `,"act":{"sub":${JSON.stringify(agent)}}`}`,
       facts: writeMembers(facts),
       plain: writeMembers(plain),
+      start: undefined,
     };
+  }
+
+  function createStart(
+    prepared: PreparedContext,
+    audience: string,
+    method: string,
+    name: string,
+    header: string,
+  ): ContextStart {
+    const { second, issued, expires } = stampNow();
+    const scope = JSON.stringify(method === 'tools/call' ? `tool:${name}` : method);
+    const bound = `"method":${JSON.stringify(method)},${name === '' ? '' : `"name":${JSON.stringify(name)},`}`;
+    const claims = `{"iss":${issuer},"aud":${audience},"iat":${second},"exp":${second + lifeSeconds},"req_wl":${workload},${prepared.subject},"scope":${scope},"tctx":{${prepared.facts},${bound}`;
+    const token = `${header}.${encodeBase64Url(padToTriple(claims))}`;
+    const member = `"${contextKey}":{${prepared.plain},"issuedAt":"${issued}","expiresAt":"${expires}","token":"${token}`;
+    return { second, method, name, header, token: joinText(token), member: joinText(member) };
   }
 
   return {
@@ -112,23 +148,32 @@ export function createContextWriters(options: ContextWritersOptions) {
       const known = new WeakMap<ActingSession, PreparedContext>();
       const aud = JSON.stringify(audience);
       return {
-        write(session, correlationId, { method, name, argsSha256 }, key) {
+        write(session, correlationId, { method, name, argsSha256 }, processKey) {
           let prepared = known.get(session);
           if (prepared === undefined) {
             prepared = prepareContext(session, audience, disclosure);
             known.set(session, prepared);
           }
+          const key = processKey ?? publicKey();
+          let { start } = prepared;
+          if (
+            start === undefined ||
+            start.second !== stampNow().second ||
+            start.header !== key.header ||
+            start.name !== name ||
+            start.method !== method
+          ) {
+            start = createStart(prepared, aud, method, name, key.header);
+            prepared.start = start;
+          }
           // One id at several servers would let them combine what they know.
           const call = disclosure === 'full' ? correlationId : pseudonyms.of('call', audience, correlationId);
-          const { second, issued, expires } = stampNow();
-          const scope = JSON.stringify(method === 'tools/call' ? `tool:${name}` : method);
-          const bound =
-            (name === '' ? '' : `,"name":${JSON.stringify(name)}`) +
-            (argsSha256 === undefined ? ',"argsRaw":true' : `,"argsSha256":"${argsSha256}"`);
-          const claims = `{"iss":${issuer},"aud":${aud},"iat":${second},"exp":${second + lifeSeconds},"txn":"${call}","jti":"${randomUUID()}","req_wl":${workload},${prepared.subject},"scope":${scope},"tctx":{${prepared.facts},"correlationId":"${call}","method":${JSON.stringify(method)}${bound}}}`;
-          const token = key === undefined ? signPublicly(claims) : signForProcess(claims, key);
-          const member = `"${contextKey}":{${prepared.plain},"correlationId":"${call}","issuedAt":"${issued}","expiresAt":"${expires}","token":"${token}"}`;
-          return { member, token };
+          const digest = argsSha256 === undefined ? '"argsRaw":true' : `"argsSha256":"${argsSha256}"`;
+          const claims = `"correlationId":"${call}",${digest}},"txn":"${call}","jti":"${randomUUID()}"}`;
+          const rest = encodeBase64Url(claims);
+          const end = `${rest}.${key.sign(start.token, rest)}`;
+          const memberEnd = `${end}","correlationId":"${call}"}`;
+          return { memberStart: start.member, memberEnd, token: start.token + end };
         },
       };
     },
@@ -137,11 +182,6 @@ export function createContextWriters(options: ContextWritersOptions) {
 
 export type ContextWriters = ReturnType<typeof createContextWriters>;
 
-function signForProcess(claims: string, key: ContextKey): string {
-  const signed = `${key.header}.${encodeBase64Url(claims)}`;
-  return `${signed}.${key.sign(signed)}`;
-}
-
 /** Reused for each token: a new buffer costs more than the encoding. */
 const encoded = Buffer.allocUnsafe(16_384);
 
@@ -149,6 +189,16 @@ function encodeBase64Url(text: string): string {
   // One UTF-16 code unit becomes at most three bytes.
   if (text.length * 3 > encoded.length) return Buffer.from(text).toString('base64url');
   return encoded.toString('base64url', 0, encoded.write(text, 0));
+}
+
+/** Adds spaces, so that base64 encodes the text without regard to what follows it. JSON allows them between members. */
+function padToTriple(text: string): string {
+  return text + '  '.slice((Buffer.byteLength(text) + 2) % 3);
+}
+
+/** Copies a text that was put together from parts. Its users are faster if it is in one piece. */
+function joinText(text: string): string {
+  return Buffer.from(text).toString();
 }
 
 function toIsoTime(second: number): string {

@@ -5,8 +5,8 @@ export interface ContextKey {
   readonly kid: string;
   /** The protected header of its tokens, encoded. */
   readonly header: string;
-  /** Signs ASCII text. The signature is base64url. */
-  sign(text: string): string;
+  /** Signs one or two ASCII texts in a row. The signature is base64url. */
+  sign(start: string, rest?: string): string;
   /** The content of the key file: a JWK. */
   readonly jwk: string;
   /** The secret in the JWK. It must never be logged. */
@@ -32,21 +32,32 @@ const digestBytes = 32;
 const firstTextBytes = 2048;
 
 /**
- * Creates a function that computes HMAC-SHA256 (RFC 2104) of ASCII text, as base64url. A token is signed for each call, and
- * two hashes in one step each take half the time of an `Hmac` object. The key must not be longer than a block.
+ * Creates a function that computes HMAC-SHA256 (RFC 2104) of two ASCII texts in a row, as base64url. A token is signed for
+ * each call, and two hashes in one step each take half the time of an `Hmac` object. Calls with the same `start` as the
+ * call before do not write it again. The key must not be longer than a block.
  */
-export function createHmacSigner(key: Buffer): (text: string) => string {
+export function createHmacSigner(key: Buffer): ContextKey['sign'] {
   let inner = Buffer.alloc(blockBytes + firstTextBytes);
+  let hashed = inner;
+  let written = '';
   const outer = Buffer.alloc(blockBytes + digestBytes);
   for (let i = 0; i < blockBytes; i++) {
     inner[i] = (key[i] ?? 0) ^ 0x36;
     outer[i] = (key[i] ?? 0) ^ 0x5c;
   }
-  return function sign(text) {
-    const length = blockBytes + text.length;
-    if (length > inner.length) inner = Buffer.concat([inner.subarray(0, blockBytes)], 2 * length);
-    inner.write(text, blockBytes, 'latin1');
-    outer.write(hash('sha256', inner.subarray(0, length), 'binary'), blockBytes, 'binary');
+  return function sign(start, rest = '') {
+    const restStart = blockBytes + start.length;
+    const length = restStart + rest.length;
+    if (length > inner.length) {
+      inner = Buffer.concat([inner.subarray(0, blockBytes)], 2 * length);
+      hashed = inner;
+      written = '';
+    }
+    if (hashed.length !== length) hashed = inner.subarray(0, length);
+    if (start !== written) inner.write(start, blockBytes, 'latin1');
+    written = start;
+    inner.write(rest, restStart, 'latin1');
+    outer.write(hash('sha256', hashed, 'binary'), blockBytes, 'binary');
     return hash('sha256', outer, 'base64url');
   };
 }

@@ -52,8 +52,10 @@ const audience = 'ambit:server:notes';
 const call = { method: 'tools/call', name: 'read', argsSha256: noArgumentsDigest };
 
 function written(session: ActingSession, request: BoundRequest = call, correlationId = 'c-1') {
-  const { member, token } = writers.for(audience, 'full').write(session, correlationId, request);
-  const meta = JSON.parse(`{${member}}`) as { 'ambit/context': Record<string, unknown> & { token: string } };
+  const { memberStart, memberEnd, token } = writers.for(audience, 'full').write(session, correlationId, request);
+  const meta = JSON.parse(`{${memberStart}${memberEnd}}`) as {
+    'ambit/context': Record<string, unknown> & { token: string };
+  };
   return { meta, token };
 }
 
@@ -115,11 +117,37 @@ describe('what is written is what is read', () => {
     ]);
   });
 
+  test('P12: calls in a row, which share the start of their token, are each bound to their own request', async () => {
+    const writer = writers.for(audience, 'full');
+    const tokens = new Set<string>();
+    const check = async (name: string, id: number, correlationId: string) => {
+      const given = { id };
+      const argsSha256 = computeArgumentsDigest(Buffer.from(JSON.stringify(given)));
+      const { memberStart, memberEnd, token } = writer.write(ada, correlationId, {
+        method: 'tools/call',
+        name,
+        argsSha256,
+      });
+      tokens.add(token);
+      const meta = JSON.parse(`{${memberStart}${memberEnd}}`) as { 'ambit/context': { issuedAt: string } };
+      const context = await read(meta, { name, arguments: given });
+      expect(context).toMatchObject({ status: 'verified', correlationId, sessionId: ada.id });
+      expect(Date.parse(meta['ambit/context'].issuedAt)).toBe(Math.floor(now / 1000) * 1000);
+      expect(await read(meta, { name, arguments: { id: id + 1 } })).toMatchObject({ code: 'ARGUMENTS_MISMATCH' });
+      expect(await read(meta, { name: `${name}s`, arguments: given })).toMatchObject({ code: 'NAME_MISMATCH' });
+    };
+    for (const [index, name] of ['read', 'read', 'write', 'read', 'rea\u00fc\ud83e\udd9c', 'read'].entries()) {
+      await check(name, index, `c-${index}`);
+      if (index === 3) now += 1000;
+    }
+    expect(tokens.size).toBe(6);
+  });
+
   test('a session that was restricted is described as it is now, at once', async () => {
     const writer = writers.for(audience, 'full');
     const levels = [ada, { ...ada, trustLevel: 'sandboxed' as const, permissions: [] }].map((session) => {
-      const { member } = writer.write(session, 'c', call);
-      return read(JSON.parse(`{${member}}`) as object);
+      const { memberStart, memberEnd } = writer.write(session, 'c', call);
+      return read(JSON.parse(`{${memberStart}${memberEnd}}`) as object);
     });
     expect((await Promise.all(levels)).map(({ trustLevel, permissions }) => [trustLevel, permissions])).toEqual([
       ['direct', ['notes:read']],
@@ -147,7 +175,8 @@ describe('what is written is what is read', () => {
       pathOf: () => undefined,
       now: () => now,
     });
-    const forged = JSON.parse(`{${theirs.for(audience, 'full').write(ada, 'c', call).member}}`) as object;
+    const { memberStart, memberEnd } = theirs.for(audience, 'full').write(ada, 'c', call);
+    const forged = JSON.parse(`{${memberStart}${memberEnd}}`) as object;
     expect(await read(forged)).toMatchObject({ code: 'KEY_UNKNOWN' });
     expect(await read(before)).toMatchObject({ code: 'TOKEN_EXPIRED' });
     foreign.close();

@@ -86,7 +86,9 @@ export function createContextAttacher(
       const message = readMessage(question);
       const context = createContext(message, '', undefined, undefined, key);
       if (context === undefined) return { params, token: undefined };
-      const attached = readMessage(applyEdits(question, [insertMeta(message, context.member)]));
+      const attached = readMessage(
+        applyEdits(question, [insertMeta(message, context.memberStart + context.memberEnd)]),
+      );
       return {
         params: attached.params === undefined ? params : readRawValue(attached.bytes, attached.params),
         token: context.token,

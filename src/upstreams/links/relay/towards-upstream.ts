@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { CallContext } from '../../../context/for-tools/call-context.ts';
 import type { ContextKey } from '../../../context/for-tools/context-key.ts';
 import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, replaceValue } from '../../../protocol/json/edit.ts';
@@ -75,8 +76,7 @@ export function toUpstreamRequest(
   const { attacher } = binding;
   const context = attacher.createContext(message, name, acting, session, key);
   const trace = attacher.tracesInMeta && acting?.trace?.from === 'header' ? acting.trace : undefined;
-  const members = addTrace(context?.member, trace);
-  if (members !== undefined) edits.push(insertMeta(message, members, pipelineEdits));
+  if (context !== undefined || trace !== undefined) pushMetaEdits(message, edits, pipelineEdits, context, trace);
   return {
     bytes: applyEdits(bytes, edits, tail),
     name,
@@ -86,10 +86,25 @@ export function toUpstreamRequest(
   };
 }
 
-function addTrace(member: string | undefined, trace: Trace | undefined): string | undefined {
-  if (trace === undefined) return member;
-  const traced = `"traceparent":"${trace.parent}"`;
-  return member === undefined ? traced : `${member},${traced}`;
+/** Adds the context and the trace to `_meta`. The first part of a context is written as it is: to join the parts takes time. */
+function pushMetaEdits(
+  message: Message,
+  edits: Edit[],
+  pipelineEdits: readonly Edit[],
+  context: CallContext | undefined,
+  trace: Trace | undefined,
+): void {
+  const traced = trace === undefined ? '' : `"traceparent":"${trace.parent}"`;
+  const start = context?.memberStart ?? '';
+  const end =
+    context === undefined || traced === '' ? (context?.memberEnd ?? traced) : `${context.memberEnd},${traced}`;
+  if (message.meta === undefined) {
+    edits.push(insertMeta(message, start + end, pipelineEdits));
+    return;
+  }
+  const insertion = insertMeta(message, end, pipelineEdits);
+  if (start !== '') edits.push({ start: insertion.start, end: insertion.start, text: start });
+  edits.push(insertion);
 }
 
 /** Edits a notification for the upstream: only handles are opened. */
