@@ -28,9 +28,10 @@ export function assertParamSizes(message: Message): void {
     if (level !== undefined) assertMaxBytes(level.end - level.start, maxLevelBytes, 'params.level');
   }
   if (message.method === 'subscriptions/listen') assertSubscriptions(message);
+  const { meta } = message;
+  if (meta === undefined || meta.end - meta.start <= maxClientInfoBytes) return;
   let described = 0;
-  for (const { key, start, end } of message.meta?.members ?? [])
-    if (key.startsWith(protocolPrefix)) described += end - start;
+  for (const { key, start, end } of meta.members) if (key.startsWith(protocolPrefix)) described += end - start;
   assertMaxBytes(described, maxClientInfoBytes, `what _meta says under ${protocolPrefix}`);
 }
 
@@ -86,6 +87,8 @@ const maxNameLength = 1024;
 const maxAddressLength = 8192;
 /** Characters that some readers keep and others replace or stop at: control characters and lone surrogates. */
 const unstable = /[\p{Cc}\p{Cs}]/u;
+/** Text that passes all checks below. Nearly every name and address is of this kind. */
+const plainText = /^[!-~]+$/;
 /** Invisible characters, which some readers drop from a name. */
 const invisible = /[\p{Cf}\p{Zl}\p{Zp}]/u;
 
@@ -97,7 +100,7 @@ export function assertParamTypes(message: Message, isHandshake: boolean): void {
   if (message.kind !== 'request') return;
   const { bytes, method, params } = message;
   const subject = subjectParams.get(method) ?? (isHandshake ? handshakeSubjectParams.get(method) : undefined);
-  if (subject !== undefined) assertText(bytes, findMember(params?.shape, subject), `params.${subject}`);
+  if (subject !== undefined) assertText(bytes, findMember(params?.shape, subject), subject, `params.${subject}`);
   else if (method === 'completion/complete') assertReference(bytes, findMember(params?.shape, 'ref'));
 }
 
@@ -106,22 +109,23 @@ function assertReference(bytes: Buffer, ref: JsonMember | undefined): void {
   const shape = ref === undefined ? undefined : readShape(bytes, ref);
   if (shape === undefined) throw invalidParams('params.ref must be an object');
   assertNoRepeats(shape);
-  assertText(bytes, findMember(shape, 'type'), 'params.ref.type');
+  assertText(bytes, findMember(shape, 'type'), 'type', 'params.ref.type');
   const key = readStringValue(bytes, findMember(shape, 'type')) === 'ref/prompt' ? 'name' : 'uri';
-  assertText(bytes, findMember(shape, key), `params.ref.${key}`);
+  assertText(bytes, findMember(shape, key), key, `params.ref.${key}`);
 }
 
 function assertNoRepeats({ members }: ObjectShape): void {
   if (hasTwinKeys(members.map(({ key }) => key))) throw invalidParams('params.ref has a key twice');
 }
 
-function assertText(bytes: Buffer, member: JsonMember | undefined, where: string): void {
+function assertText(bytes: Buffer, member: JsonMember | undefined, key: string, where: string): void {
   const text = readStringValue(bytes, member);
   if (text === undefined) throw invalidParams(`${where} must be a string`);
-  const maxLength = where.endsWith('name') ? maxNameLength : maxAddressLength;
+  const maxLength = key === 'name' ? maxNameLength : maxAddressLength;
   if (text.length > maxLength) throw invalidParams(`${where} must not be longer than ${maxLength} characters`);
+  if (plainText.test(text)) return;
   if (unstable.test(text)) throw invalidParams(`${where} must not contain control characters`);
-  if (!where.endsWith('name')) return;
+  if (key !== 'name') return;
   if (invisible.test(text)) throw invalidParams(`${where} must not contain invisible characters`);
   if (text !== text.trim()) throw invalidParams(`${where} must not begin or end with white space`);
 }

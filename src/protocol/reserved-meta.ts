@@ -1,7 +1,7 @@
 import { type Edit, removeMembers, removeSpans, replaceValue } from './json/edit.ts';
 import { findReading, foldKey, isOddKey, readsAs } from './json/fold-key.ts';
+import { decodeStringToken, findStringEnd, isFollowedByColon } from './json/json-strings.ts';
 import { type JsonMember, readShape, readStringValue } from './json/scan.ts';
-import { decodeStringToken, findStringEnd, isFollowedByColon } from './json/walk-strings.ts';
 import type { Message } from './message.ts';
 
 /** The `_meta` keys that only Ambit may write or read. */

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-import { memoryKind } from './memory/memory-kind.ts';
 import { redisKind } from './redis/redis-kind.ts';
 import { sqliteKind } from './sqlite/sqlite-kind.ts';
 import type { SessionStore, StoreOptions } from './store.ts';
@@ -13,6 +12,11 @@ export interface StoreKind {
   /** Opens the store. Its code is loaded here, so that a process loads only the store that it uses. */
   open(settings: unknown, dataDir: string, options: StoreOptions): Promise<SessionStore>;
 }
+
+const memoryKind: StoreKind = {
+  isDurable: false,
+  open: async (_settings, _dataDir, options) => (await import('./memory/memory-store.ts')).openMemoryStore(options),
+};
 
 /** All stores. A new store is a folder and a line here. */
 export const storeKinds = { memory: memoryKind, sqlite: sqliteKind, redis: redisKind } as const;

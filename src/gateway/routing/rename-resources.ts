@@ -1,7 +1,7 @@
 import type { FinalReply } from '../../protocol/channel.ts';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
 import { findReading } from '../../protocol/json/fold-key.ts';
-import { decodeStringToken, walkStrings } from '../../protocol/json/walk-strings.ts';
+import { decodeStringToken, walkStrings } from '../../protocol/json/json-strings.ts';
 import { readMessage } from '../../protocol/message.ts';
 import { isAppUriPath } from '../../upstreams/catalog/list-entries.ts';
 

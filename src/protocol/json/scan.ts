@@ -1,30 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { StacklessError } from '../protocol-error.ts';
-
-/**
- * Strings that occur in nearly every message. Finding one of them in the bytes is much cheaper than creating a new
- * string, and identical strings compare by address.
- */
-const commonStrings = [
-  ...['jsonrpc', '2.0', 'id', 'method', 'params', 'result', 'error', 'code', 'message', 'data'],
-  ...['_meta', 'name', 'arguments', 'uri', 'cursor', 'content', 'structuredContent', 'isError', 'resultType'],
-  ...['complete', 'requestState', 'inputResponses', 'inputRequests', 'progressToken', 'progress', 'task', 'taskId'],
-  ...['tools', 'resources', 'prompts', 'ttlMs', 'cacheScope', 'protocolVersion', 'capabilities', 'clientInfo'],
-  'io.modelcontextprotocol/protocolVersion',
-  'io.modelcontextprotocol/clientCapabilities',
-  'io.modelcontextprotocol/clientInfo',
-  'io.modelcontextprotocol/logLevel',
-  '2026-07-28',
-  ...['tools/call', 'tools/list', 'resources/read', 'prompts/get', 'notifications/progress', 'ping'],
-];
-
-const byLength: { readonly text: string; readonly bytes: Buffer }[][] = [];
-
-for (const text of commonStrings) {
-  const bytes = Buffer.from(text, 'latin1');
-  for (let length = byLength.length; length <= bytes.length; length++) byLength.push([]);
-  byLength[bytes.length]?.push({ text, bytes });
-}
+import { byteAt, decodeString } from './json-strings.ts';
 
 /**
  * A strict JSON scanner over bytes. It checks the whole text but records only the positions of the members that it was
@@ -99,7 +75,7 @@ const closeBracket = 0x5d;
 export function scanObject(bytes: Buffer, plan: ScanPlan = noPlan, limits: ScanLimits = defaultLimits): ObjectShape {
   if (!isUtf8(bytes)) throw new ScanError('not UTF-8', 0);
   const start = skipSpace(bytes, 0);
-  if (bytes[start] !== openBrace) throw new ScanError('expected an object', start);
+  if (byteAt(bytes, start) !== openBrace) throw new ScanError('expected an object', start);
   resetValueLimit(limits.maxValues);
   const shape = readObject(bytes, start, plan, 1, limits);
   const rest = skipSpace(bytes, shape.end);
@@ -121,18 +97,18 @@ export function scanEntry(bytes: Buffer): ObjectShape | undefined {
 export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxValues): Buffer[] {
   if (!isUtf8(bytes)) throw new ScanError('not UTF-8', 0);
   const open = skipSpace(bytes, 0);
-  if (bytes[open] !== openBracket) throw new ScanError('expected an array', open);
+  if (byteAt(bytes, open) !== openBracket) throw new ScanError('expected an array', open);
   const elements: Buffer[] = [];
   resetValueLimit(valueLimit);
   let at = skipSpace(bytes, open + 1);
-  if (bytes[at] === closeBracket) return elements;
+  if (byteAt(bytes, at) === closeBracket) return elements;
   for (;;) {
     const end = skipValue(bytes, at, 1);
     elements.push(bytes.subarray(at, end));
     if (elements.length > maxElements) throw new ScanError('too many elements', at);
     at = skipSpace(bytes, end);
-    if (bytes[at] === closeBracket) break;
-    if (bytes[at] !== comma) throw new ScanError('expected "," or "]"', at);
+    if (byteAt(bytes, at) === closeBracket) break;
+    if (byteAt(bytes, at) !== comma) throw new ScanError('expected "," or "]"', at);
     at = skipSpace(bytes, at + 1);
   }
   const rest = skipSpace(bytes, at + 1);
@@ -144,27 +120,27 @@ export function scanArray(bytes: Buffer, maxElements: number, valueLimit = maxVa
 export function readShape(bytes: Buffer, member: JsonMember): ObjectShape | undefined {
   if (member.shape !== undefined) return member.shape;
   resetValueLimit();
-  return bytes[member.start] === openBrace ? readObject(bytes, member.start, noPlan, 1, noLimits) : undefined;
+  return byteAt(bytes, member.start) === openBrace ? readObject(bytes, member.start, noPlan, 1, noLimits) : undefined;
 }
 
 /** Returns the spans of the first `limit` elements of an array, inside bytes that were scanned already. */
 export function readElements(bytes: Buffer, member: JsonMember, limit = Infinity): { start: number; end: number }[] {
   const spans: { start: number; end: number }[] = [];
-  if (bytes[member.start] !== openBracket) return spans;
+  if (byteAt(bytes, member.start) !== openBracket) return spans;
   resetValueLimit();
   let at = skipSpace(bytes, member.start + 1);
-  while (bytes[at] !== closeBracket && spans.length < limit) {
+  while (byteAt(bytes, at) !== closeBracket && spans.length < limit) {
     const end = skipValue(bytes, at, 1);
     spans.push({ start: at, end });
     at = skipSpace(bytes, end);
-    if (bytes[at] === comma) at = skipSpace(bytes, at + 1);
+    if (byteAt(bytes, at) === comma) at = skipSpace(bytes, at + 1);
   }
   return spans;
 }
 
 /** Whether an array is empty, inside bytes that were scanned already. */
 export function isEmptyArray(bytes: Buffer, list: JsonMember): boolean {
-  return bytes[skipSpace(bytes, list.start + 1)] === closeBracket;
+  return byteAt(bytes, skipSpace(bytes, list.start + 1)) === closeBracket;
 }
 
 export function findMember(shape: ObjectShape | undefined, key: string): JsonMember | undefined {
@@ -177,34 +153,36 @@ function readObject(bytes: Buffer, open: number, plan: ScanPlan, depth: number, 
   if (depth > maxDepth) throw new ScanError('nested too deeply', open);
   const members: JsonMember[] = [];
   let at = skipSpace(bytes, open + 1);
-  if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
+  if (byteAt(bytes, at) === closeBrace) return { start: open, end: at + 1, members };
   for (;;) {
-    if (bytes[at] !== quote) throw new ScanError('expected a key', at);
+    if (byteAt(bytes, at) !== quote) throw new ScanError('expected a key', at);
     const keyStart = at;
     const keyEnd = skipString(bytes, at);
     const key = decodeString(bytes, keyStart, keyEnd);
     at = skipSpace(bytes, keyEnd);
-    if (bytes[at] !== colon) throw new ScanError('expected ":"', at);
+    if (byteAt(bytes, at) !== colon) throw new ScanError('expected ":"', at);
     const start = skipSpace(bytes, at + 1);
-    const inner = bytes[start] === openBrace && Object.hasOwn(plan, key) ? plan[key] : undefined;
+    const inner = byteAt(bytes, start) === openBrace && Object.hasOwn(plan, key) ? plan[key] : undefined;
     const shape = inner === undefined ? undefined : readObject(bytes, start, inner, depth + 1, limits);
     const end = shape === undefined ? skipValue(bytes, start, depth, limits.maxKeys) : shape.end;
     members.push({ key, keyStart, start, end, shape });
     if (members.length > limits.maxKeys) throw tooManyKeysError(limits.maxKeys, keyStart);
     at = skipSpace(bytes, end);
-    if (bytes[at] === closeBrace) return { start: open, end: at + 1, members };
-    if (bytes[at] !== comma) throw new ScanError('expected "," or "}"', at);
+    if (byteAt(bytes, at) === closeBrace) return { start: open, end: at + 1, members };
+    if (byteAt(bytes, at) !== comma) throw new ScanError('expected "," or "}"', at);
     at = skipSpace(bytes, at + 1);
   }
 }
 
 function skipSpace(bytes: Buffer, at: number): number {
+  const { length } = bytes;
   let i = at;
-  for (;;) {
-    const byte = bytes[i];
-    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return i;
+  while (i < length) {
+    const byte = bytes[i] as number;
+    if (byte > 0x20 || (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09)) return i;
     i++;
   }
+  return i;
 }
 
 // One loop with its own stack of brackets: hostile nesting costs an error, never our call stack. A scan is synchronous,
@@ -213,19 +191,19 @@ const brackets = new Uint8Array(maxDepth + 1);
 const keyCounts = new Uint32Array(maxDepth + 1);
 
 function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinity): number {
-  const first = bytes[from];
+  const first = byteAt(bytes, from);
   if (first === quote) return skipString(bytes, from);
   if (first !== openBrace && first !== openBracket) return skipScalar(bytes, from);
   let open = 0;
   let at = from;
   for (;;) {
-    const byte = bytes[at];
+    const byte = byteAt(bytes, at);
     if (--valuesLeft < 0) throw new DensityError(`more than ${valuesAllowed} values`, at);
     if (byte === openBrace || byte === openBracket) {
       if (open + depth >= maxDepth) throw new ScanError('nested too deeply', at);
       const close = byte + 2;
       at = skipSpace(bytes, at + 1);
-      if (bytes[at] !== close) {
+      if (byteAt(bytes, at) !== close) {
         keyCounts[open] = 1;
         brackets[open++] = close;
         if (close === closeBrace) at = skipKey(bytes, at);
@@ -239,12 +217,12 @@ function skipValue(bytes: Buffer, from: number, depth: number, maxKeys = Infinit
       if (open === 0) return at;
       const close = brackets[open - 1] as number;
       at = skipSpace(bytes, at);
-      if (bytes[at] === close) {
+      if (byteAt(bytes, at) === close) {
         open--;
         at++;
         continue;
       }
-      if (bytes[at] !== comma) throw new ScanError(`expected "," or "${String.fromCharCode(close)}"`, at);
+      if (byteAt(bytes, at) !== comma) throw new ScanError(`expected "," or "${String.fromCharCode(close)}"`, at);
       at = skipSpace(bytes, at + 1);
       if (close === closeBrace) {
         at = skipKey(bytes, at);
@@ -262,9 +240,9 @@ function tooManyKeysError(maxKeys: number, at: number): DensityError {
 }
 
 function skipKey(bytes: Buffer, from: number): number {
-  if (bytes[from] !== quote) throw new ScanError('expected a key', from);
+  if (byteAt(bytes, from) !== quote) throw new ScanError('expected a key', from);
   const at = skipSpace(bytes, skipString(bytes, from));
-  if (bytes[at] !== colon) throw new ScanError('expected ":"', at);
+  if (byteAt(bytes, at) !== colon) throw new ScanError('expected ":"', at);
   return skipSpace(bytes, at + 1);
 }
 
@@ -282,9 +260,9 @@ function skipString(bytes: Buffer, from: number): number {
 }
 
 function skipEscape(bytes: Buffer, at: number): number {
-  const byte = bytes[at + 1];
+  const byte = byteAt(bytes, at + 1);
   if (byte === 0x75) {
-    for (let i = at + 2; i < at + 6; i++) if (!isHex(bytes[i])) throw new ScanError('bad escape', at);
+    for (let i = at + 2; i < at + 6; i++) if (!isHex(byteAt(bytes, i))) throw new ScanError('bad escape', at);
     return at + 6;
   }
   // " \ / b f n r t
@@ -303,17 +281,16 @@ function skipEscape(bytes: Buffer, at: number): number {
   throw new ScanError('bad escape', at);
 }
 
-function isHex(byte: number | undefined): boolean {
-  if (byte === undefined) return false;
+function isHex(byte: number): boolean {
   return (byte >= 0x30 && byte <= 0x39) || (byte >= 0x41 && byte <= 0x46) || (byte >= 0x61 && byte <= 0x66);
 }
 
-function isDigit(byte: number | undefined): boolean {
-  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
+function isDigit(byte: number): boolean {
+  return byte >= 0x30 && byte <= 0x39;
 }
 
 function skipScalar(bytes: Buffer, at: number): number {
-  switch (bytes[at]) {
+  switch (byteAt(bytes, at)) {
     case 0x74:
       return skipWord(bytes, at, 'true');
     case 0x66:
@@ -327,63 +304,38 @@ function skipScalar(bytes: Buffer, at: number): number {
 
 function skipWord(bytes: Buffer, at: number, word: string): number {
   for (let i = 0; i < word.length; i++) {
-    if (bytes[at + i] !== word.charCodeAt(i)) throw new ScanError('unexpected text', at);
+    if (byteAt(bytes, at + i) !== word.charCodeAt(i)) throw new ScanError('unexpected text', at);
   }
   return at + word.length;
 }
 
 function skipNumber(bytes: Buffer, from: number): number {
   let at = from;
-  if (bytes[at] === 0x2d) at++;
-  if (!isDigit(bytes[at])) throw new ScanError(at >= bytes.length ? 'unexpected end' : 'unexpected text', from);
-  if (bytes[at] === 0x30) at++;
-  else while (isDigit(bytes[at])) at++;
-  if (bytes[at] === 0x2e) {
+  if (byteAt(bytes, at) === 0x2d) at++;
+  if (!isDigit(byteAt(bytes, at))) throw new ScanError(at >= bytes.length ? 'unexpected end' : 'unexpected text', from);
+  if (byteAt(bytes, at) === 0x30) at++;
+  else while (isDigit(byteAt(bytes, at))) at++;
+  if (byteAt(bytes, at) === 0x2e) {
     at++;
-    if (!isDigit(bytes[at])) throw new ScanError('bad number', from);
-    while (isDigit(bytes[at])) at++;
+    if (!isDigit(byteAt(bytes, at))) throw new ScanError('bad number', from);
+    while (isDigit(byteAt(bytes, at))) at++;
   }
-  if (bytes[at] === 0x65 || bytes[at] === 0x45) {
+  if (byteAt(bytes, at) === 0x65 || byteAt(bytes, at) === 0x45) {
     at++;
-    if (bytes[at] === 0x2b || bytes[at] === 0x2d) at++;
-    if (!isDigit(bytes[at])) throw new ScanError('bad number', from);
-    while (isDigit(bytes[at])) at++;
+    if (byteAt(bytes, at) === 0x2b || byteAt(bytes, at) === 0x2d) at++;
+    if (!isDigit(byteAt(bytes, at))) throw new ScanError('bad number', from);
+    while (isDigit(byteAt(bytes, at))) at++;
   }
   return at;
 }
 
-// Keys are short: reading them byte by byte is faster than the decoder, which only unusual keys need.
-function decodeString(bytes: Buffer, start: number, end: number): string {
-  const known = internString(bytes, start + 1, end - 1);
-  if (known !== undefined) return known;
-  const inside = bytes.toString('latin1', start + 1, end - 1);
-  for (let i = 0; i < inside.length; i++) {
-    const code = inside.charCodeAt(i);
-    if (code === backslash || code > 0x7e) return JSON.parse(bytes.toString('utf8', start, end)) as string;
-  }
-  return inside;
-}
-
 /** Reads the string value of a member; undefined if it holds something else. */
 export function readStringValue(bytes: Buffer, member: JsonMember | undefined): string | undefined {
-  if (member === undefined || bytes[member.start] !== quote) return undefined;
+  if (member === undefined || byteAt(bytes, member.start) !== quote) return undefined;
   return decodeString(bytes, member.start, member.end);
 }
 
 /** Returns the raw text of a value, as it was sent. */
 export function readRawValue(bytes: Buffer, member: { readonly start: number; readonly end: number }): string {
   return bytes.toString('utf8', member.start, member.end);
-}
-
-/** Returns the common string at [start, end), if there is one. */
-function internString(bytes: Buffer, start: number, end: number): string | undefined {
-  const candidates = byLength[end - start];
-  if (candidates === undefined) return undefined;
-  for (const candidate of candidates) if (matchesAt(candidate.bytes, bytes, start)) return candidate.text;
-  return undefined;
-}
-
-function matchesAt(word: Buffer, bytes: Buffer, start: number): boolean {
-  for (let i = 0; i < word.length; i++) if (word[i] !== bytes[start + i]) return false;
-  return true;
 }

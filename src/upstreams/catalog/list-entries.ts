@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
 import { findReading } from '../../protocol/json/fold-key.ts';
+import { decodeStringToken, walkStrings } from '../../protocol/json/json-strings.ts';
 import { findMember, readStringValue, scanEntry } from '../../protocol/json/scan.ts';
-import { decodeStringToken, walkStrings } from '../../protocol/json/walk-strings.ts';
 
 const separator = '__';
 

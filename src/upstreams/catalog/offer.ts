@@ -2,6 +2,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Era } from '../../protocol/channel.ts';
 import { findReading, foldKey, hasTwinKeys } from '../../protocol/json/fold-key.ts';
+import { walkStrings } from '../../protocol/json/json-strings.ts';
 import {
   findMember,
   type JsonMember,
@@ -10,7 +11,6 @@ import {
   readShape,
   readStringValue,
 } from '../../protocol/json/scan.ts';
-import { walkStrings } from '../../protocol/json/walk-strings.ts';
 import { type Message, readErrorCode } from '../../protocol/message.ts';
 import { tasksExtension } from '../../protocol/modern-envelope.ts';
 
