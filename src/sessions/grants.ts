@@ -71,8 +71,8 @@ export interface Grants {
   /** Gives back all grants that are not in use. Further calls are refused with this error. */
   close(because: AmbitError): Promise<void>;
   /** Includes those that wait for the store. */
-  readonly inFlight: number;
-  readonly lastUseAt: number;
+  inFlight(): number;
+  lastUseAt(): number;
 }
 
 /** Thrown when a decision was made on a record that is no longer the latest: it has to be made again. */
@@ -92,7 +92,7 @@ export function createGrants(options: GrantOptions): Grants {
   async function requestGrant(counted: boolean): Promise<void> {
     const { id, version, endsAt } = options.session();
     const limits = options.quotas();
-    const asked = pool.generation;
+    const asked = pool.generation();
     if (counted) pool.growCurrent();
     const request = (size: GrantSize): Admission => ({ id, version, holdMs, limits, ...size });
     let size = counted ? pool.nextSize(limits, waiting) : noCalls;
@@ -137,7 +137,8 @@ export function createGrants(options: GrantOptions): Grants {
   }
 
   function assertCurrent(version: number): void {
-    if (pool.closed !== undefined) throw pool.closed;
+    const closed = pool.closed();
+    if (closed !== undefined) throw closed;
     if (options.session().version !== version) throw new StaleSessionError();
   }
 
@@ -172,12 +173,8 @@ export function createGrants(options: GrantOptions): Grants {
     settle: pool.settle,
     giveBackIdle: pool.giveBackIdle,
     close: pool.close,
-    get inFlight() {
-      return pool.inFlight + acquiring;
-    },
-    get lastUseAt() {
-      return pool.lastUseAt;
-    },
+    inFlight: () => pool.inFlight() + acquiring,
+    lastUseAt: pool.lastUseAt,
   };
   return grants;
 }

@@ -110,9 +110,9 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
   function unloadIdle(newcomer?: string): void {
     const at = now();
     const idle = [...loaded.values()].filter(
-      ({ grants, expectedUntil }) => grants.inFlight === 0 && at >= expectedUntil,
+      ({ grants, expectedUntil }) => grants.inFlight() === 0 && at >= expectedUntil,
     );
-    idle.sort((a, b) => a.grants.lastUseAt - b.grants.lastUseAt);
+    idle.sort((a, b) => a.grants.lastUseAt() - b.grants.lastUseAt());
     const surplus = loaded.size - maxSessions + Math.floor(maxSessions / 10);
     for (const { session } of idle.slice(0, surplus))
       if (session.id !== newcomer) unloadSession(session.id, 'unloaded');

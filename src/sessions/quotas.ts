@@ -21,7 +21,7 @@ export const oneCall: GrantSize = { calls: 1, places: 1 };
 
 /** A grant takes at most 1/64 of a limit, so small limits are counted call by call. */
 const maxShare = 64;
-export const maxGrantSize = 256;
+export const maxGrantSize = 1024;
 
 export function maxGrantFor(limits: Quotas): GrantSize {
   let [calls, places] = [maxGrantSize, maxGrantSize];
