@@ -35,6 +35,11 @@ export interface CallEntry {
   readonly bytesOut: number;
 }
 
+interface TimedCall {
+  readonly at: number;
+  readonly call: CallEntry;
+}
+
 /** One line of the journal: the event, its time and its session. Full ids, never tokens, never arguments. */
 export interface JournalEntry {
   readonly kind: 'call' | 'push' | 'process' | 'egress' | 'file' | 'session' | 'gateway' | 'refusal';
@@ -52,6 +57,7 @@ export interface Journal {
 
 const flushEveryMs = 20;
 const maxBacklog = 8 << 20;
+const maxWaitingCalls = 1000;
 const maxEntryLength = 8192;
 const maxTextLength = 2048;
 
@@ -62,6 +68,8 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   const descriptor = openSync(file, 'a+', 0o600);
   const appender = createAppender(descriptor, log, (loss) => formatLoss(loss, timestamp()));
   let lines = '';
+  /** Calls whose lines are not formatted yet. */
+  let waiting: TimedCall[] = [];
   let timer: NodeJS.Timeout | undefined;
   let writing: Promise<void> | undefined;
   let closed = false;
@@ -69,8 +77,7 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   let stamp = '';
 
   /** Caches the text of the time: at full speed several entries share a millisecond. */
-  function timestamp(): string {
-    const now = Date.now();
+  function timestamp(now = Date.now()): string {
     if (now !== stampedAt) {
       stampedAt = now;
       stamp = new Date(now).toISOString();
@@ -78,9 +85,17 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     return stamp;
   }
 
+  /** Formats the waiting calls one after the other. Between two requests each one would take several times as long. */
+  function formatCalls(): void {
+    const calls = waiting;
+    waiting = [];
+    for (const { at, call } of calls) append(at, formatCallEntry(call));
+  }
+
   function flush(): Promise<void> {
     timer = undefined;
     if (writing !== undefined) return writing.then(flush);
+    formatCalls();
     if (lines === '') return Promise.resolve();
     const batch = lines;
     lines = '';
@@ -91,13 +106,16 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
   }
 
   /** Appends an entry; `rest` is its JSON without the opening brace. */
-  function append(rest: string): void {
-    lines += `{"time":"${timestamp()}",${rest}\n`;
+  function append(at: number, rest: string): void {
+    lines += `{"time":"${timestamp(at)}",${rest}\n`;
     // A slow disk slows the gateway down instead of losing entries or filling the memory.
     if (lines.length > maxBacklog) {
       appender.appendNow(lines);
       lines = '';
     }
+  }
+
+  function flushSoon(): void {
     timer ??= setTimeout(() => void flush(), flushEveryMs).unref();
   }
 
@@ -106,10 +124,16 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
       if (closed) return;
       let text = JSON.stringify(entry, scrubField);
       if (text.length > maxEntryLength) text = JSON.stringify(entry, shortenField);
-      append(text.slice(1));
+      // The lines have the order of the events.
+      formatCalls();
+      append(Date.now(), text.slice(1));
+      flushSoon();
     },
     recordCall(call) {
-      if (!closed) append(formatCallEntry(call));
+      if (closed) return;
+      waiting.push({ at: Date.now(), call });
+      if (waiting.length === maxWaitingCalls) formatCalls();
+      flushSoon();
     },
     async calls(sessionId, wanted) {
       // The newest entries are asked for most.
