@@ -22,7 +22,7 @@ export function admit(sessions: Sessions): AroundStage<SessionExchange<Exchange>
       if (listAsSession !== undefined) return next(exchange);
       const isCounted = isToolCall(message);
       const grant = sessions.acquire(session, isCounted);
-      return 'then' in grant ? grant.then(runAdmitted) : runAdmitted(grant);
+      return grant instanceof Promise ? grant.then(runAdmitted) : runAdmitted(grant);
 
       async function runAdmitted(given: Grant): Promise<FinalReply> {
         if (isCounted) entry.admitted = true;
