@@ -318,8 +318,9 @@ class HttpAnswer implements Answer, Channel {
     const length = bytes.length;
     const own = { 'content-type': 'application/json', 'content-length': length };
     response.writeHead(status, headers === undefined ? own : { ...own, ...headers });
-    // Node sends a short text together with the head in one write, but a buffer separately.
-    if (length <= shortBytes) response.end(bytes.toString('utf8'));
+    // Node sends a short text together with the head in one write, but a buffer separately. In latin1 each character is a
+    // byte, so the bytes stay what they are, and need no decoding.
+    if (length <= shortBytes) response.end(bytes.toString('latin1'), 'latin1');
     else {
       response.end(bytes);
       // The timeout restarts with each progress, so a slow reader is not cut off.
