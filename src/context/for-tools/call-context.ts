@@ -49,6 +49,7 @@ interface ContextWritersOptions {
 
 const contextKey = 'ambit/context';
 const lifeSeconds = 60;
+const maxStartLength = 16_384;
 
 /** The part of a context that stays the same for all calls of a session to a server, as JSON text. */
 interface PreparedContext {
@@ -164,7 +165,8 @@ export function createContextWriters(options: ContextWritersOptions) {
             start.method !== method
           ) {
             start = createStart(prepared, aud, method, name, key.header);
-            prepared.start = start;
+            // A client chooses the name, so a long one is not kept.
+            prepared.start = start.member.length + start.token.length <= maxStartLength ? start : undefined;
           }
           // One id at several servers would let them combine what they know.
           const call = disclosure === 'full' ? correlationId : pseudonyms.of('call', audience, correlationId);

@@ -29,7 +29,8 @@ export function createContextKey(): ContextKey {
 
 const blockBytes = 64;
 const digestBytes = 32;
-const firstTextBytes = 2048;
+/** Longer texts are rare: the names of tools in them are long. Nothing of them is kept. */
+const maxKeptBytes = 8192;
 
 /**
  * Creates a function that computes HMAC-SHA256 (RFC 2104) of two ASCII texts in a row, as base64url. A token is signed for
@@ -37,7 +38,7 @@ const firstTextBytes = 2048;
  * call before do not write it again. The key must not be longer than a block.
  */
 export function createHmacSigner(key: Buffer): ContextKey['sign'] {
-  let inner = Buffer.alloc(blockBytes + firstTextBytes);
+  const inner = Buffer.alloc(blockBytes + maxKeptBytes);
   let hashed = inner;
   let written = '';
   const outer = Buffer.alloc(blockBytes + digestBytes);
@@ -49,15 +50,17 @@ export function createHmacSigner(key: Buffer): ContextKey['sign'] {
     const restStart = blockBytes + start.length;
     const length = restStart + rest.length;
     if (length > inner.length) {
-      inner = Buffer.concat([inner.subarray(0, blockBytes)], 2 * length);
-      hashed = inner;
-      written = '';
+      return finish(Buffer.concat([inner.subarray(0, blockBytes), Buffer.from(start + rest, 'latin1')]));
     }
     if (hashed.length !== length) hashed = inner.subarray(0, length);
     if (start !== written) inner.write(start, blockBytes, 'latin1');
     written = start;
     inner.write(rest, restStart, 'latin1');
-    outer.write(hash('sha256', hashed, 'binary'), blockBytes, 'binary');
-    return hash('sha256', outer, 'base64url');
+    return finish(hashed);
   };
+
+  function finish(text: Buffer): string {
+    outer.write(hash('sha256', text, 'binary'), blockBytes, 'binary');
+    return hash('sha256', outer, 'base64url');
+  }
 }

@@ -29,7 +29,11 @@ export function createEventBuffer(id: string, onChange: (bytes: number) => void)
     add(text: Buffer, lead: string) {
       const name = text.length === 0 ? '' : 'event: message\n';
       const head = Buffer.from(`${lead}id: ${id}.${++buffer.last}\n${name}data: `);
-      const event = Buffer.concat([head, text, eventEnd]);
+      // Memory of its own: a small buffer from Node's pool would keep the whole pool, which nothing counts.
+      const event = Buffer.allocUnsafeSlow(head.length + text.length + eventEnd.length);
+      event.set(head);
+      event.set(text, head.length);
+      event.set(eventEnd, head.length + text.length);
       events.push(event);
       count(event.length);
       return event;

@@ -89,8 +89,10 @@ export function createResultCache(bounds: CacheLimits = defaultLimits, now: () =
     { kept, ttlMs }: NonNullable<CacheableResult>,
   ): CachedResult {
     dropEntry(key);
-    // A slice would keep the whole buffer in memory.
-    const own = { ...kept, bytes: Buffer.from(kept.bytes) };
+    // Memory of its own: a slice, and a small buffer from Node's pool, would keep a larger one in memory.
+    const copy = Buffer.allocUnsafeSlow(kept.bytes.length);
+    kept.bytes.copy(copy);
+    const own = { ...kept, bytes: copy };
     const cost = own.bytes.length + entryOverhead;
     if (ttlMs <= 0 || own.bytes.length > bounds.entryBytes) return own;
     entries.set(key, { ...own, until: now() + ttlMs, owner, cost });

@@ -132,7 +132,8 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     recordCall(call) {
       if (closed) return;
       waiting.push({ at: Date.now(), call });
-      if (waiting.length === maxWaitingCalls) formatCalls();
+      // An entry holds whole texts until it is formatted. Only short ones may wait for a slow disk.
+      if (waiting.length === maxWaitingCalls || hasLongText(call)) formatCalls();
       flushSoon();
     },
     async calls(sessionId, wanted) {
@@ -179,6 +180,11 @@ export function formatCallEntry(call: CallEntry): string {
     `${formatMember('cached', call.cached)}${formatMember('traceId', call.traceId)}${formatMember('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
     `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
+}
+
+/** Tells whether a text that a client chose is longer than it is recorded. */
+function hasLongText({ method, name = '', ignoredWorkspace = '' }: CallEntry): boolean {
+  return method.length + name.length + ignoredWorkspace.length > maxTextLength;
 }
 
 function formatMember(name: string, value: string | undefined): string {

@@ -9,10 +9,13 @@ import {
   type ContextWriters,
   createContextWriters,
 } from '../../../src/context/for-tools/call-context.ts';
+import { createContextKey } from '../../../src/context/for-tools/context-key.ts';
 import { createPseudonyms } from '../../../src/context/for-tools/pseudonyms.ts';
 import { openSigningKeys, type SigningKeys, writeInlineKeys } from '../../../src/context/for-tools/signing-keys.ts';
 import { createReplayMemory, type ReadOptions, readContext } from '../../../src/public/sdk/index.ts';
 import type { ActingSession } from '../../../src/rules/session-base.ts';
+import { measureKeptMb } from '../../lib/collect-garbage.ts';
+import { proof } from '../../proof.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-writer-'));
 const start = Date.UTC(2026, 0, 1);
@@ -141,6 +144,21 @@ describe('what is written is what is read', () => {
       if (index === 3) now += 1000;
     }
     expect(tokens.size).toBe(6);
+  });
+
+  test.runIf(proof)('P12: long names, which clients choose, are not kept', () => {
+    const writer = writers.for(audience, 'full');
+    const key = createContextKey();
+    const sessions = Array.from({ length: 100 }, (_, index) => ({ ...ada, id: `s-${index}` }));
+    const kept = measureKeptMb(() => {
+      for (const [index, session] of sessions.entries()) {
+        const name = `${index}${'x'.repeat(200_000)}`;
+        writer.write(session, 'c', { ...call, name });
+        writer.write(session, 'c', { ...call, name }, key);
+      }
+      return sessions;
+    });
+    expect(kept).toBeLessThan(20);
   });
 
   test('a session that was restricted is described as it is now, at once', async () => {

@@ -5,7 +5,7 @@ import { createContextKey, createHmacSigner } from '../../../src/context/for-too
 
 test("signatures are equal to those of Node's HMAC for any key and text", () => {
   const key = fc.uint8Array({ minLength: 0, maxLength: 64 });
-  const text = fc.string({ unit: 'binary-ascii', maxLength: 5000 });
+  const text = fc.string({ unit: 'binary-ascii', maxLength: 9000 });
   // One signer is used for texts of different lengths, one after the other. Some begin like the one before.
   const starts = fc.array(text, { minLength: 1, maxLength: 2 });
   const signed = fc.array(fc.tuple(fc.nat(1), fc.option(text, { nil: undefined })), { minLength: 1, maxLength: 6 });

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Answer, createAnswer, createKeepAlive } from '../../../src/entrances/http/answer.ts';
+import { createEventBuffer } from '../../../src/entrances/http/event-buffer.ts';
 import { createRequestGroups } from '../../../src/entrances/http/request-groups.ts';
 import {
   createResumableStreams,
@@ -345,4 +346,14 @@ test('a connection that broke before its stream could continue leaves the stream
   expect(lost).toEqual(['1', '2']);
   expect(streams.count()).toMatchObject({ streams: 1, away: 1 });
   expect(ids.map((id) => streams.find(id) !== undefined)).toEqual([false, false, true]);
+});
+
+test('an event in the buffer takes the memory that is counted for it, and no more', () => {
+  let counted = 0;
+  const buffer = createEventBuffer('s', (change) => {
+    counted += change;
+  });
+  const event = buffer.add(Buffer.from('{}'), 'retry: 5\n');
+  expect(String(event)).toBe('retry: 5\nid: s.0\nevent: message\ndata: {}\n\n');
+  expect([event.buffer.byteLength, counted]).toEqual([event.length, event.length]);
 });

@@ -1,8 +1,8 @@
-import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { getHeapSpaceStatistics } from 'node:v8';
 import { expect, test } from 'vitest';
 import { type SetEntry, ShortLivedSet } from '../../../src/lib/async/short-lived-set.ts';
 import { proof } from '../../proof.ts';
+import { collectGarbage } from '../collect-garbage.ts';
 
 test('members are listed in the order of their arrival until they are removed', () => {
   const set = new ShortLivedSet<string>();
@@ -34,19 +34,17 @@ test('the same object can be a member twice, and each entry is removed alone', (
 
 // A plain Set carries about half of its removed members into the old generation, 10 MB here.
 test.runIf(proof)('removed members do not reach the old generation', () => {
-  setFlagsFromString('--expose-gc');
-  const collect = runInNewContext('gc') as (options?: { readonly type: 'minor' }) => void;
   const usedBytes = () =>
     getHeapSpaceStatistics().find(({ space_name }) => space_name === 'old_space')?.space_used_size ?? 0;
   const set = new ShortLivedSet<object>();
   const live: SetEntry<object>[] = [];
   // The table of the set is in the old generation when the members come and go.
-  collect();
+  collectGarbage();
   const before = usedBytes();
   for (let i = 0; i < 5000; i++) {
     live.push(set.add({ payload: new Array(500).fill(i) }));
     if (live.length > 16) set.remove(live.shift() as SetEntry<object>);
-    if (i % 100 === 0) collect({ type: 'minor' });
+    if (i % 100 === 0) collectGarbage('minor');
   }
   expect(usedBytes() - before).toBeLessThan(2 << 20);
 });

@@ -5,6 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { openJournal } from '../../../src/observability/journal/journal.ts';
+import { measureKeptMb } from '../../lib/collect-garbage.ts';
+import { proof } from '../../proof.ts';
+
+const call = {
+  ...{ id: 'x', sessionId: 's', userId: 'u', entrance: 'http', era: 'modern', server: 'notes', method: 'tools/call' },
+  ...{ outcome: 'ok', rule: undefined, ms: 1, bytesIn: 1, bytesOut: 1 },
+};
 
 interface Line {
   readonly kind: string;
@@ -72,6 +79,34 @@ test('S9: after a full disk the journal records how many entries it lost, and no
   expect(kept.slice(-5)).toEqual([260, 261, 262, 263, 264]);
   expect(kept.slice(0, -5)).toEqual(Array.from({ length: kept.length - 5 }, (_, i) => i));
   expect(lines.filter(({ kind }) => kind === 'broken')).toHaveLength(1);
+});
+
+test('entries of calls keep their order among the others, also if their texts are long', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-order-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'journal.jsonl');
+  const journal = openJournal(file, { warn() {} });
+  const recordCall = (name: string) => journal.recordCall({ ...call, name });
+  const names = ['a', 'b', `c${'x'.repeat(5000)}`, 'd', 'e'];
+  for (const name of names.slice(0, 4)) recordCall(name);
+  journal.record({ kind: 'gateway', event: 'opened' });
+  recordCall('e');
+  await journal.close();
+  expect(readEntries(file).map(({ kind, name }) => `${kind} ${String(name ?? '').slice(0, 1)}`.trim())).toEqual([
+    ...['call a', 'call b', 'call c', 'call d', 'gateway', 'call e'],
+  ]);
+});
+
+test.runIf(proof)('while the disk is slow, waiting entries take no more than what is recorded', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'ambit-slow-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const journal = openJournal(join(folder, 'journal.jsonl'), { warn() {} });
+  const kept = measureKeptMb(() => {
+    for (let i = 0; i < 900; i++) journal.recordCall({ ...call, name: `${i}${'x'.repeat(200_000)}` });
+    return journal;
+  });
+  expect(kept).toBeLessThan(10);
+  await journal.close();
 });
 
 test('S9: a torn line of a crashed process does not corrupt the next one', async () => {
