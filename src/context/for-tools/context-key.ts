@@ -29,7 +29,7 @@ export function createContextKey(): ContextKey {
 
 const blockBytes = 64;
 const digestBytes = 32;
-/** Longer texts are rare: the names of tools in them are long. Nothing of them is kept. */
+/** Only a token with a very long name is longer. Nothing of such a token is kept. */
 const maxKeptBytes = 8192;
 
 /**

@@ -1,8 +1,5 @@
 import type { JsonMember, ObjectShape } from './scan.ts';
 
-// V8 is slow at reading the many members of Buffer.
-const { allocUnsafe, byteLength } = Buffer;
-
 /** Replaces the bytes [start, end) by `text`. */
 export interface Edit {
   readonly start: number;
@@ -15,8 +12,8 @@ export function applyEdits(bytes: Buffer, edits: readonly Edit[], tail = ''): Bu
   if (edits.length === 0 && tail === '') return bytes;
   const sorted = isSorted(edits) ? edits : [...edits].sort((a, b) => a.start - b.start || a.end - b.end);
   let size = bytes.length + tail.length;
-  for (const edit of sorted) size += byteLength(edit.text) - (edit.end - edit.start);
-  const out = allocUnsafe(size);
+  for (const edit of sorted) size += Buffer.byteLength(edit.text) - (edit.end - edit.start);
+  const out = Buffer.allocUnsafe(size);
   let from = 0;
   let to = 0;
   for (const edit of sorted) {
