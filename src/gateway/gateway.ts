@@ -8,7 +8,7 @@ import type { Log } from '../observability/log/log.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { FinalReply } from '../protocol/channel.ts';
 import type { OnInstall } from '../sandbox/packages/package-store.ts';
-import type { SandboxState } from '../sandbox/sandbox-state.ts';
+import type { SandboxState } from '../sandbox/runners.ts';
 import type { Lifecycle } from '../sessions/events/lifecycle.ts';
 import type { OpenedSession } from '../sessions/open-session.ts';
 import type { Restriction, Session, SessionDraft } from '../sessions/session.ts';

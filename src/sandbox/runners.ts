@@ -1,6 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { createBwrapRunner } from './bwrap/bwrap.ts';
 import { sandboxUnavailable } from './common/sandbox-errors.ts';
 import { createContainerRunner } from './container/container.ts';
+import type { EnforcedLimits } from './limits/limits.ts';
 import { createDirectPackages } from './packages/direct-packages.ts';
 import type { OnInstall } from './packages/package-store.ts';
 import { createPackages } from './packages/packages.ts';
@@ -58,4 +60,45 @@ async function findWorkingSandbox(sandboxes: readonly SandboxRunner[]): Promise<
     }
   }
   throw refusal;
+}
+
+/** The sandbox that sessions of this gateway run in. */
+export interface SandboxState {
+  /** Null where there is none. */
+  readonly runner: string | null;
+  readonly limits: EnforcedLimits | null;
+  /** The reason why there is none. */
+  readonly refusal: string | null;
+}
+
+export interface SandboxMonitor {
+  /** Checks again: a sandbox that was missing before may be available by now. Never rejects. */
+  check(): Promise<SandboxState>;
+  /** Resolves when no check is pending any more, after two seconds at the latest. */
+  settled(): Promise<void>;
+}
+
+const settleMs = 2000;
+
+export function monitorSandbox({ sandbox }: Pick<Runners, 'sandbox'>): SandboxMonitor {
+  let pending: Promise<SandboxState> | undefined;
+
+  async function find(): Promise<SandboxState> {
+    try {
+      const runner = await sandbox();
+      return { runner: runner.name, limits: (await runner.probe()).limits, refusal: null };
+    } catch (error) {
+      return { runner: null, limits: null, refusal: (error as Error).message };
+    } finally {
+      pending = undefined;
+    }
+  }
+
+  return {
+    check() {
+      pending ??= find();
+      return pending;
+    },
+    settled: async () => void (await Promise.race([pending, delay(settleMs, undefined, { ref: false })])),
+  };
 }

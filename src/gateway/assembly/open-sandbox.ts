@@ -5,8 +5,7 @@ import { createTmpRoot, sweepLeftovers } from '../../sandbox/common/sweep-leftov
 import type { OnInstall } from '../../sandbox/packages/package-store.ts';
 import { createReaper, type Reaper } from '../../sandbox/reaper/reaper.ts';
 import type { Runners } from '../../sandbox/runner.ts';
-import { createRunners } from '../../sandbox/runners.ts';
-import { monitorSandbox, type SandboxMonitor } from '../../sandbox/sandbox-state.ts';
+import { createRunners, monitorSandbox, type SandboxMonitor } from '../../sandbox/runners.ts';
 import { packagesFolder } from '../../upstreams/access/confinement.ts';
 import { createGitRunner, type RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { type ClosingStack, createClosingStack } from './closing-stack.ts';

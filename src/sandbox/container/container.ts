@@ -11,7 +11,13 @@ import { hasSeccompFilter } from '../bwrap/seccomp-filter.ts';
 import type { Confinement, Mount } from '../common/confinement.ts';
 import { findTool } from '../common/find-program.ts';
 import { createProbe, listMissingProtections, probeScript, readProbe, readProbeOutput } from '../common/probe.ts';
-import { sandboxUnavailable } from '../common/sandbox-errors.ts';
+import {
+  engineFailed,
+  engineMissing,
+  isProgramMissing,
+  programMissing,
+  sandboxUnavailable,
+} from '../common/sandbox-errors.ts';
 import { scriptFiles, serverFiles } from '../common/server-files.ts';
 import { visibilityRulesOf } from '../common/visibility-filter.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
@@ -21,7 +27,6 @@ import type { EnforcedLimits, LimitEnforcer } from '../limits/limits.ts';
 import { createWatchdog, releaseBounded, superviseBounded, withMonitorCheck } from '../limits/supervise-bounded.ts';
 import { ensurePrivateFolder, superviseChild } from '../processes/supervise.ts';
 import type { ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
-import { engineFailed, engineMissing, isProgramMissing, programMissing } from './container-errors.ts';
 import { noteContainer, removeContainer, removeContainerOf } from './container-notes.ts';
 import { type Engine, EngineError, findEngines, runEngine } from './engine.ts';
 import { ensureImage } from './local-image.ts';

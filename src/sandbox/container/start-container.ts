@@ -5,13 +5,13 @@ import { sandboxEnvironment, sandboxUser, tmpFolder } from '../bwrap/bwrap-argum
 import type { Mounts } from '../bwrap/mounts.ts';
 import { verifyMounts } from '../bwrap/verify-mounts.ts';
 import type { Confinement } from '../common/confinement.ts';
+import { imageMissing } from '../common/sandbox-errors.ts';
 import type { ServerFiles } from '../common/server-files.ts';
 import type { Bounds } from '../limits/limiter.ts';
 import { registerWriter, waitForSetups } from '../processes/pause-writers.ts';
 import { type StartedChild, spawnTracked } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { ProcessLaunch } from '../runner.ts';
-import { imageMissing } from './container-errors.ts';
 import { createArguments, formatEnvironment } from './create-arguments.ts';
 import { type Engine, EngineError, runEngine } from './engine.ts';
 import { buildLocalImage, type ensureImage, hasImage, listSystemMounts, resolveContainerUser } from './local-image.ts';

@@ -9,7 +9,7 @@ import { handleControlRequest } from '../../../src/entrances/control/handle-requ
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { SessionServers } from '../../../src/index.ts';
-import type { SandboxState } from '../../../src/sandbox/sandbox-state.ts';
+import type { SandboxState } from '../../../src/sandbox/runners.ts';
 import type { SessionView } from '../../../src/sessions/session.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { checkAnswer } from './check-answer.ts';
