@@ -1,8 +1,11 @@
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { isAmbitError } from '../../errors.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { Session, UnloadReason } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
+import type { SessionStore } from '../../stores/store.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import type { WorkspaceFiles } from '../../workspaces/workspace-files.ts';
 import type { Observer } from '../observer.ts';
@@ -120,4 +123,25 @@ export function createSessionCleanups(): SessionCleanups {
       return Promise.all(ending.keys());
     },
   };
+}
+
+/** Removes folders of sessions that ended while no gateway ran. */
+export async function sweepSessionFolders(
+  dataDir: string,
+  store: SessionStore,
+  folders: Pick<SessionFolders, 'sweep'>,
+): Promise<void> {
+  const runFolder = join(dataDir, 'run');
+  const names = await readdir(runFolder).catch((): string[] => []);
+  for (const name of names) if (!(await isLiveSession(store, name))) await removeFolder(join(runFolder, name));
+  await folders.sweep((id) => isLiveSession(store, id));
+}
+
+async function isLiveSession(store: SessionStore, name: string): Promise<boolean> {
+  try {
+    return (await store.get(name)) !== undefined;
+  } catch (error) {
+    // An invalid id belongs to no session. An unavailable store decides nothing.
+    return !isAmbitError(error) || error.code !== 'REQUEST_INVALID';
+  }
 }

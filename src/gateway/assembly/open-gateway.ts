@@ -1,8 +1,8 @@
 import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
-import { sweepSessionFolders } from '../../workspaces/session-folder-life.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logInstalls } from '../observer.ts';
 import { describeServers } from '../server-activity.ts';
+import { sweepSessionFolders } from './clean-up-ended-sessions.ts';
 import { openOnStack } from './closing-stack.ts';
 import { openObservability } from './open-observability.ts';
 import { openPipeline } from './open-pipeline.ts';

@@ -4,12 +4,11 @@ import { type Governance, openGovernance, type PolicyAdmin } from '../../context
 import { createDirectory, type Directory } from '../../identity/directory.ts';
 import { createLifecycle, type Lifecycle } from '../../sessions/events/lifecycle.ts';
 import type { Webhook, WebhookOptions } from '../../sessions/events/webhook.ts';
-import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
+import { type OpenedSession, type OpeningBounds, openSession } from '../../sessions/open-session.ts';
 import { quotasFromConfig } from '../../sessions/quotas.ts';
 import { restrictSession } from '../../sessions/restrict.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
-import { openSessionInFolder } from '../../workspaces/session-folder-life.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import { createDirectoryAdmin, type DirectoryAdmin } from '../directory-admin.ts';
@@ -98,6 +97,25 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
     onUserRemoved: (listener) => void removalListeners.push(listener),
     deliverLastEvents: () => void deliverLast()?.catch(() => {}),
   };
+}
+
+/** Opens a session with its own folder, if it has one. Without the folder there is no session. */
+async function openSessionInFolder(
+  sessions: Sessions,
+  config: Config,
+  folders: SessionFolders,
+  draft: SessionDraft,
+  bounds: OpeningBounds,
+): Promise<OpenedSession> {
+  const opened = await openSession(sessions, config, draft, bounds);
+  if (!folders.hasOwnFolder(opened.session)) return opened;
+  try {
+    await folders.folderFor(opened.session);
+    return opened;
+  } catch (error) {
+    await sessions.end(opened.session.id).catch(() => false);
+    throw error;
+  }
 }
 
 export function createCommonOperator(storage: Storage, parts: SessionParts): CommonOperator {

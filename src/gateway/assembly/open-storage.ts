@@ -1,4 +1,5 @@
 import { dirname, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
@@ -6,12 +7,23 @@ import { claimDataDir } from '../../lib/fs/private-files.ts';
 import { type Journal, openJournal } from '../../observability/journal/journal.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { createSafeLog } from '../../observability/log/safe-log.ts';
+import { createReservedKeys, type ReservedKeys } from '../../protocol/reserved-meta.ts';
 import { feedFlushed } from '../../sessions/events/lifecycle.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { openStore } from '../../stores/store-kinds.ts';
-import { createLiveConfig, type LiveConfig } from '../../upstreams/access/live-config.ts';
+import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import type { GatewayOptions, Operator } from '../gateway.ts';
 import type { ClosingStack } from './closing-stack.ts';
+
+/** The configuration as it is now; a reload replaces it as a whole. */
+interface LiveConfig {
+  config(): Config;
+  servers(): ReadonlyMap<string, ServerDefinition>;
+  /** The `_meta` keys that pass neither way. */
+  keys(): ReservedKeys;
+  /** Returns the servers that were added, removed or changed. */
+  replace(next: Config): string[];
+}
 
 /** The configuration, and the parts in the data directory that all others use. */
 export interface Storage {
@@ -65,6 +77,32 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
     feedFlushed() {
       flushed ??= feedFlushed(store);
       return flushed;
+    },
+  };
+}
+
+function createLiveConfig(first: Config, configDir: string): LiveConfig {
+  let config = first;
+  let servers = defineServers(first, configDir);
+  let keys = createReservedKeys(first.context.announceKeys);
+  return {
+    config: () => config,
+    servers: () => servers,
+    keys: () => keys,
+    replace(next) {
+      const before = servers;
+      config = next;
+      keys = createReservedKeys(next.context.announceKeys);
+      const defined = defineServers(next, configDir);
+      // An unchanged server stays the same object.
+      servers = new Map(
+        [...defined].map(([name, server]) => {
+          const known = before.get(name);
+          return [name, known !== undefined && isDeepStrictEqual(known, server) ? known : server];
+        }),
+      );
+      const names = new Set([...before.keys(), ...servers.keys()]);
+      return [...names].filter((name) => before.get(name) !== servers.get(name));
     },
   };
 }

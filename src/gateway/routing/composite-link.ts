@@ -5,9 +5,8 @@ import { type Message, readMessage } from '../../protocol/message.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
-import { createOwnCall } from '../../upstreams/links/bridge/ask-upstream.ts';
 import type { Caller, Callers } from '../../upstreams/links/caller.ts';
-import type { Link } from '../../upstreams/links/link.ts';
+import { createOwnCall, type Link } from '../../upstreams/links/link.ts';
 import type { Links } from '../../upstreams/links/links.ts';
 import { allServers } from '../exchange.ts';
 

@@ -1,9 +1,9 @@
+import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { LiveConfig } from '../access/live-config.ts';
 import type { HttpServer, ServerDefinition } from '../definition.ts';
 import type { AuthRefusal } from '../links/http/send-request.ts';
 import type { Approvals } from '../pins/approvals.ts';
@@ -42,7 +42,8 @@ interface UpstreamAuthOptions {
   /** False where no server gets credentials or logins. */
   readonly isEnabled: boolean;
   readonly store: SessionStore;
-  readonly settings: LiveConfig;
+  /** The configuration as it is now, which a reload replaces. */
+  readonly settings: { config(): Config; servers(): ReadonlyMap<string, ServerDefinition> };
   readonly dataDir: string;
   readonly journal: Journal;
   readonly approvals: Approvals;

@@ -1,13 +1,14 @@
 import { AmbitError } from '../../errors.ts';
 import type { Channel, Era, FinalReply } from '../../protocol/channel.ts';
 import type { Edit } from '../../protocol/json/edit.ts';
-import type { Message } from '../../protocol/message.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { Caller } from './caller.ts';
 import type { RequestActor } from './relay/context-attacher.ts';
 import type { PendingCall, PendingCalls } from './relay/pending-calls.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { SpareProcess } from './stdio/link-process.ts';
+import { noReplyError } from './upstream-errors.ts';
 
 /** A notification or a request of an upstream. */
 export interface ServerMessage {
@@ -140,4 +141,28 @@ export function disconnectedLink(sessionId: string, scopeKey: string, server: st
     isClosed: () => true,
     isBusy: () => false,
   };
+}
+
+/** A channel that is gone from the start: questions of a server during a call of Ambit's own reach nobody. */
+export const closedChannel: Channel = {
+  owner: {},
+  isGone: () => true,
+  emit: () => true,
+  onDrain() {},
+  onGone() {},
+  close() {},
+};
+
+/** Creates a call of Ambit's own. `params` is JSON text. */
+export function createOwnCall(method: string, params: string, channel: Channel = closedChannel): UpstreamCall {
+  const message = readMessage(
+    Buffer.from(`{"jsonrpc":"2.0","id":"ambit","method":${JSON.stringify(method)},"params":${params}}`),
+  );
+  return { message, edits: [], channel, headers: () => ({}), caller: undefined, acting: undefined, cancelOnGone: true };
+}
+
+export async function askUpstream(link: Link, method: string, params = '{}', caller?: Caller): Promise<Message> {
+  const reply = await link.request({ ...createOwnCall(method, params), caller });
+  if (reply.kind !== 'message') throw noReplyError(link.server, method);
+  return readMessage(reply.bytes);
 }

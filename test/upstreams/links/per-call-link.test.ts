@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { acceptedReply } from '../../../src/protocol/channel.ts';
-import { createOwnCall } from '../../../src/upstreams/links/bridge/ask-upstream.ts';
-import type { Link } from '../../../src/upstreams/links/link.ts';
+import { createOwnCall, type Link } from '../../../src/upstreams/links/link.ts';
 import { createPerCallLink } from '../../../src/upstreams/links/per-call-link.ts';
 
 /** Processes that answer when they are told to. */

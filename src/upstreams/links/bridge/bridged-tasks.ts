@@ -17,11 +17,10 @@ import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
 import { fetchList } from '../../catalog/offer.ts';
 import { maxPushes } from '../caller.ts';
-import type { BaseLink, Handshake, ServerMessage, UpstreamCall } from '../link.ts';
+import { askUpstream, type BaseLink, type Handshake, type ServerMessage, type UpstreamCall } from '../link.ts';
 import { subscriptionKey } from '../relay/towards-client.ts';
 import { type Binding, bindToSession, findRelatedTask, openTaskId } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
-import { askUpstream } from './ask-upstream.ts';
 import { invalidTaskError, offersTasks } from './era-translation.ts';
 
 /** A question that a server asks for a task. The client answers it with `tasks/update`. */

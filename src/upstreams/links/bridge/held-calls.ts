@@ -6,7 +6,7 @@ import { findMember, readRawValue, readShape, readStringValue } from '../../../p
 import { applyMessageEdits, type Message, readMessage } from '../../../protocol/message.ts';
 import { stripReservedMeta } from '../../../protocol/reserved-meta.ts';
 import { maxPushes } from '../caller.ts';
-import type { ServerMessage, UpstreamCall } from '../link.ts';
+import { closedChannel, type ServerMessage, type UpstreamCall } from '../link.ts';
 import { type PendingCall, type PendingCalls, questionCarriers } from '../relay/pending-calls.ts';
 import { prefixAsker } from '../relay/questions.ts';
 import {
@@ -18,7 +18,6 @@ import {
 } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { explainEffect } from '../upstream-errors.ts';
-import { closedChannel } from './ask-upstream.ts';
 import { replaceId } from './era-translation.ts';
 
 /** One question of the upstream, with the function that sends it the answer. */

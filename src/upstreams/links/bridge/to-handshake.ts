@@ -4,12 +4,20 @@ import { findMember, readRawValue, readStringValue } from '../../../protocol/jso
 import { applyMessageEdits, type Message, readErrorCode, readMessage } from '../../../protocol/message.ts';
 import { declaresTasks, missingTasksError } from '../../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../../protocol/protocol-error.ts';
-import type { BaseLink, Handshake, Link, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
+import {
+  askUpstream,
+  type BaseLink,
+  closedChannel,
+  type Handshake,
+  type Link,
+  type OnServerMessage,
+  type ServerMessage,
+  type UpstreamCall,
+} from '../link.ts';
 import { subscriptionKey } from '../relay/towards-client.ts';
 import { type Binding, bindToSession, openTaskId } from '../relay/towards-upstream.ts';
 import { sessionIdOf } from '../stdio/sharers.ts';
 import { explainEffect, noReplyError } from '../upstream-errors.ts';
-import { askUpstream, closedChannel } from './ask-upstream.ts';
 import { createBridgedTasks, toModernTaskAnswer } from './bridged-tasks.ts';
 import { removeEnvelope, removeTaskSupport, toDiscoverResult, toModernAnswer } from './era-translation.ts';
 import { createHeldCalls } from './held-calls.ts';

@@ -9,10 +9,16 @@ import { ProtocolError } from '../../../protocol/protocol-error.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import { unsupportedHandshakeError } from '../handshake.ts';
-import type { Link, OnServerMessage, UpstreamCall } from '../link.ts';
+import {
+  askUpstream,
+  closedChannel,
+  createOwnCall,
+  type Link,
+  type OnServerMessage,
+  type UpstreamCall,
+} from '../link.ts';
 import type { OpenedLink } from '../links.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
-import { askUpstream, closedChannel, createOwnCall } from './ask-upstream.ts';
 import { type AskClient, createClientQuestions } from './client-questions.ts';
 import {
   addEnvelope,

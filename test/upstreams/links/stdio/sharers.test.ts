@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Channel } from '../../../../src/protocol/channel.ts';
 import type { Session } from '../../../../src/sessions/session.ts';
-import { createOwnCall } from '../../../../src/upstreams/links/bridge/ask-upstream.ts';
+import { createOwnCall } from '../../../../src/upstreams/links/link.ts';
 import type { LinkUsers } from '../../../../src/upstreams/links/link-pool.ts';
 import { createPendingCalls, type PendingCall } from '../../../../src/upstreams/links/relay/pending-calls.ts';
 import { createSharers } from '../../../../src/upstreams/links/stdio/sharers.ts';
