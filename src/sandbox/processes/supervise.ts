@@ -1,6 +1,7 @@
 import { type ChildProcessWithoutNullStreams, type SpawnOptions, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { lstat, mkdir } from 'node:fs/promises';
+import type { Readable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { EndTiming, Exit, ProcessLaunch, RunningProcess } from '../runner.ts';
@@ -145,4 +146,23 @@ export async function ensurePrivateFolder(path: string): Promise<void> {
     const existing = await lstat(path).catch(() => undefined);
     if (!existing?.isDirectory()) throw error;
   }
+}
+
+/** Reads an output of a process to its end. Returns undefined if it was cut off or too large; then `stop` is called. */
+export async function readBounded(stream: Readable, maxBytes: number, stop: () => void): Promise<Buffer | undefined> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  try {
+    for await (const piece of stream) {
+      bytes += (piece as Buffer).length;
+      if (bytes > maxBytes) {
+        stop();
+        return undefined;
+      }
+      pieces.push(piece as Buffer);
+    }
+  } catch {
+    return undefined;
+  }
+  return Buffer.concat(pieces);
 }

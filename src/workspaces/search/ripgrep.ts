@@ -5,10 +5,9 @@ import { join } from 'node:path';
 import type { Glob } from '../../lib/text/glob.ts';
 import { findTool } from '../../sandbox/common/find-program.ts';
 import type { ResourceLimits } from '../../sandbox/limits/limits.ts';
-import { ensurePrivateFolder } from '../../sandbox/processes/supervise.ts';
+import { ensurePrivateFolder, readBounded } from '../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../sandbox/runner.ts';
 import type { CandidateQuery } from '../backends/backend.ts';
-import { readBounded } from '../read-bounded.ts';
 import { maxSearchedBytes } from './grep-file.ts';
 import { excludeFile, ignoreFileName, repositoryName } from './ignore-rules.ts';
 

@@ -1,7 +1,12 @@
 import type { Readable, Writable } from 'node:stream';
 import { AmbitError } from '../../../errors.ts';
-import { createFrameReader, encodeFrame, type FrameHead } from './frames.ts';
-import { changingRequests, type FilesRequest } from './requests.ts';
+import {
+  changingRequests,
+  createFrameReader,
+  encodeFrame,
+  type FilesRequest,
+  type FrameHead,
+} from './files-protocol.ts';
 import { parseRefusal } from './response-schemas.ts';
 
 /** Limits the number of calls at a time and their total weight, in order of arrival. */

@@ -18,7 +18,7 @@ import {
   maxPathLength,
   maxPieceBytes,
   type RootRequest,
-} from './requests.ts';
+} from './files-protocol.ts';
 import * as schemas from './response-schemas.ts';
 
 interface RemoteFile {

@@ -5,8 +5,16 @@ import { volumeFolder } from '../../../sandbox/common/confinement.ts';
 import { getResolution } from '../../resolutions.ts';
 import type { OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { openLocal } from '../local/open-local.ts';
-import { createFrameReader, encodeFrame, type FrameHead } from './frames.ts';
-import { type FilesRequest, type FilesSettings, isFileCode, maxDocumentBytes, maxInlineBytes } from './requests.ts';
+import {
+  createFrameReader,
+  encodeFrame,
+  type FilesRequest,
+  type FilesSettings,
+  type FrameHead,
+  isFileCode,
+  maxDocumentBytes,
+  maxInlineBytes,
+} from './files-protocol.ts';
 
 interface FilesServer {
   maxBodyBytes(head: FrameHead): number;

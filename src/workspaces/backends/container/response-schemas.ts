@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { attachResolution } from '../../resolutions.ts';
-import { fileCodes, maxPathLength } from './requests.ts';
+import { fileCodes, maxPathLength } from './files-protocol.ts';
 
 /** Responses of the files program are validated as untrusted input, and nothing else of them is used. */
 const nameSchema = z

@@ -2,13 +2,14 @@ import { foldName } from '../../../lib/text/fold-name.ts';
 import { type PathGuard, readOnlyReason } from '../../path-guard.ts';
 import { createFollowedNames, type FollowedNamesOptions } from './followed-names.ts';
 import {
+  createRecordedReads,
   findLinkTargets,
   findRepositoryTargets,
   findTargetsAbove,
   type ProtectedTarget,
   type ProtectedTargets,
+  type RecordedReads,
 } from './protected-targets.ts';
-import { createRecordedReads, type RecordedReads } from './recorded-reads.ts';
 
 /** A guard that also knows the folder: targets of its settings and links are read only, whatever they are called. */
 export interface FolderGuard extends PathGuard {

@@ -1,5 +1,6 @@
+import type { Dirent, Stats } from 'node:fs';
 import { dirname } from 'node:path';
-import { findLinks, followLinks } from '../../../lib/fs/follow-links.ts';
+import { findLinks, followLinks, listFolder, lstatIfPresent } from '../../../lib/fs/follow-links.ts';
 import { findGitLinks, findProtectedLinks } from '../../../lib/fs/protected-paths.ts';
 import {
   type ConfiguredPath,
@@ -8,9 +9,9 @@ import {
   GitConfigError,
   listConfiguredPaths,
   listGitFolders,
+  readGitConfigFile,
 } from '../../../lib/git/configured-paths.ts';
-import { NamesUnknownError } from './followed-names.ts';
-import type { RecordedReads } from './recorded-reads.ts';
+import { contentMark, type FollowedNames, fileIdentity, NamesUnknownError } from './followed-names.ts';
 
 /** A path that may not be changed because of what leads to it. */
 export interface ProtectedTarget {
@@ -106,4 +107,64 @@ function addTarget(
   for (const each of [followed.realPath, ...followed.links]) targets.set(each, target);
   if (followed.missing !== undefined) targets.set(followed.missing, target);
   return followed.realPath;
+}
+
+/** Reads the file system, and records what was read. */
+export interface RecordedReads {
+  lookAt(path: string): Stats | undefined;
+  entriesIn(folder: string): readonly Dirent[];
+  /** Throws NamesUnknownError where that is not known yet. */
+  followedIn(folder: string): readonly string[];
+  read(path: string): string;
+  /** The cost of all reads: one for each path, and more for content. */
+  cost(): number;
+  /** Tells whether everything that was read is unchanged. */
+  areCurrent(): boolean;
+}
+
+/** The number of characters that take as long to read and parse as one stat. */
+const charactersPerStat = 100;
+
+/** Records the identity of each file and, for content, when it was last changed. */
+export function createRecordedReads(followed: FollowedNames): RecordedReads {
+  let charactersRead = 0;
+  const statsByPath = new Map<string, Stats | undefined>();
+  const contentMarks = new Map<string, string>();
+  const nameChecks: (() => boolean)[] = [];
+
+  /** Records the mark before reading, so that a change meanwhile is noticed. */
+  function recordContent(path: string): void {
+    if (!contentMarks.has(path)) contentMarks.set(path, contentMark(path));
+  }
+
+  return {
+    lookAt(path) {
+      if (!statsByPath.has(path)) statsByPath.set(path, lstatIfPresent(path));
+      return statsByPath.get(path);
+    },
+    entriesIn(folder) {
+      recordContent(folder);
+      return listFolder(folder);
+    },
+    followedIn(folder) {
+      recordContent(folder);
+      const { names, isCurrent } = followed.findNames(folder);
+      nameChecks.push(isCurrent);
+      if (names instanceof NamesUnknownError) throw names;
+      return names;
+    },
+    read(path) {
+      recordContent(path);
+      const text = readGitConfigFile(path);
+      charactersRead += text.length;
+      return text;
+    },
+    cost: () => statsByPath.size + contentMarks.size + charactersRead / charactersPerStat,
+    areCurrent() {
+      for (const [path, stats] of statsByPath)
+        if (fileIdentity(lstatIfPresent(path)) !== fileIdentity(stats)) return false;
+      for (const [path, mark] of contentMarks) if (contentMark(path) !== mark) return false;
+      return nameChecks.every((isCurrent) => isCurrent());
+    },
+  };
 }

@@ -6,9 +6,8 @@ import type { Confinement, Mount } from '../../../sandbox/common/confinement.ts'
 import { findTool } from '../../../sandbox/common/find-program.ts';
 import { extractSandboxProblem } from '../../../sandbox/common/sandbox-errors.ts';
 import type { ResourceLimits } from '../../../sandbox/limits/limits.ts';
-import { ensurePrivateFolder } from '../../../sandbox/processes/supervise.ts';
+import { ensurePrivateFolder, readBounded } from '../../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../../sandbox/runner.ts';
-import { readBounded } from '../../read-bounded.ts';
 
 /** Git failed or is not installed. The message has paths of the host: it is for the log, not for agents. */
 export class GitError extends Error {

@@ -11,7 +11,7 @@ import {
   createFrameReader,
   encodeFrame,
   type FrameHead,
-} from '../../../../src/workspaces/backends/container/frames.ts';
+} from '../../../../src/workspaces/backends/container/files-protocol.ts';
 import * as answers from '../../../../src/workspaces/backends/container/response-schemas.ts';
 import { getResolution } from '../../../../src/workspaces/resolutions.ts';
 

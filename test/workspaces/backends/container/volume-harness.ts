@@ -7,7 +7,7 @@ import {
   type ContainerBackendsOptions,
   createContainerBackends,
 } from '../../../../src/workspaces/backends/container/container-backends.ts';
-import type { FilesSettings } from '../../../../src/workspaces/backends/container/requests.ts';
+import type { FilesSettings } from '../../../../src/workspaces/backends/container/files-protocol.ts';
 import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
 import { createVolumeName } from '../../../../src/workspaces/workspace-files.ts';
 import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts';

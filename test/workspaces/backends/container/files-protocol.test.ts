@@ -5,7 +5,7 @@ import {
   encodeFrame,
   type FrameHead,
   maxHeadBytes,
-} from '../../../../src/workspaces/backends/container/frames.ts';
+} from '../../../../src/workspaces/backends/container/files-protocol.ts';
 import { counts } from '../../../proof.ts';
 
 /** The body as text: comparing bytes one by one takes long. */
