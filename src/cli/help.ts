@@ -7,8 +7,7 @@ import {
   overviewGroups,
   overviewSummaries,
 } from './commands.ts';
-import { paintText } from './io/colour.ts';
-import { findTextWidth, wrapText } from './io/output.ts';
+import { findTextWidth, paintText, wrapText } from './io/output.ts';
 import { nameOperand, unknownCommandError } from './read-invocation.ts';
 
 const summary = 'Ambit is an MCP gateway. It runs every tool call in a session with fixed rights.';

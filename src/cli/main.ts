@@ -5,7 +5,7 @@ import { manifest } from '../package-paths.ts';
 import { UsageError } from './command.ts';
 import { commands } from './commands.ts';
 import { isNoun, renderHelp } from './help.ts';
-import { paintText } from './io/colour.ts';
+import { paintText } from './io/output.ts';
 import { readInvocation } from './read-invocation.ts';
 
 const reportHint = 'Please report it at https://github.com/ambit-mcp/ambit/issues; AMBIT_DEBUG=1 shows a stack trace.';

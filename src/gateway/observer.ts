@@ -1,6 +1,6 @@
 import { isAmbitError } from '../errors.ts';
 import type { Log } from '../observability/log/log.ts';
-import { createMetadataFields } from '../observability/log/session-metadata.ts';
+import { createMetadataFields } from '../observability/log/safe-log.ts';
 import type { Metrics } from '../observability/metrics/metrics.ts';
 import type { OnInstall } from '../sandbox/packages/package-store.ts';
 import type { Session } from '../sessions/session.ts';

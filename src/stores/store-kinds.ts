@@ -1,6 +1,7 @@
-import type { z } from 'zod';
-import { redisKind } from './redis/redis-kind.ts';
-import { sqliteKind } from './sqlite/sqlite-kind.ts';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { AmbitError } from '../errors.ts';
 import type { SessionStore, StoreOptions } from './store.ts';
 
 /** A store that `store.kind` of the configuration can name. */
@@ -18,7 +19,35 @@ const memoryKind: StoreKind = {
   open: async (_settings, _dataDir, options) => (await import('./memory/memory-store.ts')).openMemoryStore(options),
 };
 
-/** All stores. A new store is a folder and a line here. */
+/** The database is a file in the data directory. */
+const sqliteKind: StoreKind = {
+  isDurable: true,
+  async open(_settings, dataDir, options) {
+    const { openSqliteStore } = await import('./sqlite/sqlite-store.ts');
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    return openSqliteStore({ ...options, file: join(dataDir, 'sessions.db') });
+  },
+};
+
+const redisSettings = z.strictObject({
+  url: z
+    .string()
+    .regex(/^(?:rediss?|unix):\/\/[^\s\u0000-\u001f]+$/, {
+      error: 'expected an address that starts with redis://, rediss:// or unix://',
+    })
+    .describe('URL of the Redis or Valkey server.'),
+});
+
+const redisKind: StoreKind = {
+  settings: redisSettings,
+  isDurable: true,
+  async open(given, _dataDir, options) {
+    if (given === undefined) throw new AmbitError('CONFIG_INVALID', { what: 'store.redis.url is missing.' });
+    return (await import('./redis/redis-store.ts')).openRedisStore({ ...options, ...redisSettings.parse(given) });
+  },
+};
+
+/** All stores. A new store is a folder, and its kind here. */
 export const storeKinds = { memory: memoryKind, sqlite: sqliteKind, redis: redisKind } as const;
 
 export type StoreKindName = keyof typeof storeKinds;

@@ -4,10 +4,9 @@ import { findWorkspaceProblems, listWorkspaceFolders } from '../../config/load/w
 import { defineServers } from '../../upstreams/definition.ts';
 import { type Command, jsonFlag } from '../command.ts';
 import { type Examination, examineMachine, type Finding } from '../doctor/examine.ts';
-import { paintState, paintText } from '../io/colour.ts';
 import { loadConfiguration } from '../io/config-paths.ts';
 import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
-import { findTextWidth, printData, wrapText } from '../io/output.ts';
+import { findTextWidth, paintState, paintText, printData, wrapText } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
 
 const gap = 2;

@@ -1,8 +1,7 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { type Command, jsonFlag, readFlag, requireFlag, UsageError } from '../command.ts';
-import { paintState, paintText } from '../io/colour.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { defaultColumns, printData, renderTable, shortenEnd, wrapText } from '../io/output.ts';
+import { defaultColumns, paintState, paintText, printData, renderTable, shortenEnd, wrapText } from '../io/output.ts';
 
 const maxWidths = { claim: 26, value: 24, rule: 26 };
 

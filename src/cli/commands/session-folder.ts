@@ -2,9 +2,8 @@ import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Command, type Flag, jsonFlag, readFlag, requirePositional, UsageError } from '../command.ts';
 import { askConfirmation, yesFlag } from '../io/ask.ts';
-import { paintText, type Style } from '../io/colour.ts';
 import { controlRequest } from '../io/control-request.ts';
-import { printData, renderTable } from '../io/output.ts';
+import { paintText, printData, renderTable, type Style } from '../io/output.ts';
 
 const workspaceFlag: Flag = {
   type: 'string',

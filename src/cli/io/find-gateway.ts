@@ -12,8 +12,8 @@ import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { type Invocation, readFlag, UsageError } from '../command.ts';
-import { paintText } from './colour.ts';
 import { type ConfigPaths, findConfigPaths, loadConfiguration } from './config-paths.ts';
+import { paintText } from './output.ts';
 import { clearProgress, showProgress } from './progress.ts';
 
 /** The configuration and store that a command works on, and the socket of the gateway that may serve them. */

@@ -1,14 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
-import { createExchange, type Exchange } from '../../gateway/exchange.ts';
+import { createExchange, type Exchange, emptyJournalDraft } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { refuseAmbiguousKeys } from '../../protocol/ambiguous-keys.ts';
 import type { Era, FinalReply } from '../../protocol/channel.ts';
 import { composeError, composeRequestRefusal } from '../../protocol/compose-message.ts';
-import { type Message, MessageError, readClientMessage } from '../../protocol/message.ts';
+import { ScanError, scanArray } from '../../protocol/json/scan.ts';
+import { type Message, MessageError, maxClientValues, readClientMessage } from '../../protocol/message.ts';
 import { type EnvelopeError, findEnvelopeError, readClaimedVersion } from '../../protocol/modern-envelope.ts';
 import type { TraceHeaders } from '../../protocol/trace.ts';
-import { handshakeVersions } from '../../protocol/versions.ts';
+import { batchVersion, handshakeVersions } from '../../protocol/versions.ts';
 import { type AdmittedCaller, getCredential } from './admit-caller.ts';
 import { type Answer, createAnswer } from './answer.ts';
 import { isJson } from './guards.ts';
@@ -16,12 +17,12 @@ import { type HttpParts, recordRefusal } from './http-parts.ts';
 import { type BodyFailure, dropBody, readBody } from './read-body.ts';
 import type { RequestGroups } from './request-groups.ts';
 import { createChallenge } from './resource-metadata.ts';
-import { serveBatch } from './serve-batch.ts';
 
 const openBracket = 0x5b;
+const maxBatchElements = 64;
 
 /** One POST of a caller who may send a body. */
-export interface PostRequest {
+interface PostRequest {
   readonly gateway: Gateway;
   readonly server: string;
   readonly request: IncomingMessage;
@@ -135,6 +136,67 @@ async function serveBody(post: PostRequest, body: Buffer): Promise<void> {
   sendReply(gateway, server, request, answer, reply);
 }
 
+/**
+ * Serves a JSON-RPC batch. Only revision 2025-03-26 has batches, so only clients that negotiated it may send one. Each
+ * message passes the pipeline on its own.
+ */
+async function serveBatch(post: PostRequest, base: HttpRequestBase, body: Buffer): Promise<void> {
+  const { gateway, request, answer } = post;
+  // The pipeline checks the caller first: a stranger must not learn that a transport session exists.
+  const result = await gateway.handleTransport({
+    ...base,
+    era: 'handshake',
+    entry: emptyJournalDraft(),
+    intent: 'batch',
+    channel: answer.channel,
+  });
+  if (result.kind === 'refused') {
+    sendReply(gateway, base.server, request, answer, { ...result, kind: 'message' });
+    return;
+  }
+  if (result.kind !== 'known' || result.version !== batchVersion) {
+    const message = 'This protocol version has no batches: send one message per request';
+    refusePost(post, { event: 'batch', status: 400, rpc: -32600, message });
+    return;
+  }
+  let messages: Message[];
+  try {
+    messages = scanArray(body, maxBatchElements, maxClientValues).map((element) => {
+      const message = readClientMessage(element);
+      refuseAmbiguousKeys(message);
+      if (message.method === 'initialize' || readClaimedVersion(message) !== undefined) {
+        throw new MessageError('this message cannot be part of a batch', false);
+      }
+      return message;
+    });
+    if (messages.length === 0) throw new MessageError('the batch is empty', false);
+  } catch (error) {
+    if (!(error instanceof MessageError) && !(error instanceof ScanError)) throw error;
+    const rpc = error instanceof ScanError || error.isNotJson ? -32700 : -32600;
+    refusePost(post, { event: 'message', status: 400, rpc, message: error.message });
+    return;
+  }
+  const replies = await Promise.all(
+    messages.map((message) => gateway.serve(createHttpExchange(base, 'handshake', message, answer))),
+  );
+  const said = replies.flatMap((reply, index) =>
+    reply.kind === 'message' && messages[index]?.kind === 'request' ? [reply.bytes] : [],
+  );
+  answer.reportDelivery(replies.flatMap((reply) => (reply.kind === 'message' ? (reply.delivery ?? []) : [])));
+  if (said.length === 0) answer.finishEmpty(202);
+  else if (answer.isStreaming()) {
+    for (const bytes of said) answer.channel.emit(bytes);
+    answer.finishEmpty(200);
+  } else answer.finish(joinElements(said), 200);
+}
+
+function joinElements(elements: readonly Buffer[]): Buffer {
+  const parts: Buffer[] = [];
+  for (const [index, element] of elements.entries()) parts.push(Buffer.from(index === 0 ? '[' : ','), element);
+  parts.push(Buffer.from(']'));
+  return Buffer.concat(parts);
+}
+
 function findModernFault(message: Message, { headers }: IncomingMessage): EnvelopeError | undefined {
   return findEnvelopeError(message, {
     version: joinHeader(headers['mcp-protocol-version']),
@@ -149,11 +211,11 @@ function findHandshakeFault(message: Message, { headers }: IncomingMessage): Env
   return { rpc: -32000, message: 'Bad Request: Unsupported protocol version' };
 }
 
-export type HttpRequestBase = Omit<Exchange, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
+type HttpRequestBase = Omit<Exchange, 'message' | 'channel' | 'era' | 'entry' | 'correlationId' | 'trace'> & {
   readonly traceHeaders: TraceHeaders | undefined;
 };
 
-export function createHttpExchange(
+function createHttpExchange(
   base: HttpRequestBase,
   era: Era,
   message: Message,
@@ -202,7 +264,7 @@ interface PostRefusal extends EnvelopeError {
 }
 
 /** Refuses a request that is not a valid message, and records it. */
-export function refusePost(post: PostRequest, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
+function refusePost(post: PostRequest, { event, status, rpc, message, data, id = 'null' }: PostRefusal): void {
   const { gateway, request, response, caller, answer } = post;
   recordRefusal(gateway, request, { event, status, code: String(rpc), detail: message, ...caller.names });
   if (!request.complete) dropBody(request, response, caller.isStranger);

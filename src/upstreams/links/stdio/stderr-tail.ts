@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { toPlainLine } from '../../../lib/text/escape-controls.ts';
+import { hideMailAddresses } from '../../../observability/log/safe-log.ts';
 import { createScrubber, listSecretArguments, listSecretValues, shortenIds } from '../../../observability/log/scrub.ts';
-import { hideMailAddresses } from '../../../observability/log/session-metadata.ts';
 
 const tailBytes = 4096;
 const maxLines = 20;

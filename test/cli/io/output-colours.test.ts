@@ -1,7 +1,6 @@
 import { stripVTControlCharacters } from 'node:util';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { paintState, paintText } from '../../../src/cli/io/colour.ts';
-import { renderPairs, renderTable } from '../../../src/cli/io/output.ts';
+import { paintState, paintText, renderPairs, renderTable } from '../../../src/cli/io/output.ts';
 import { ambitInProcess } from '../in-process.ts';
 
 const { stdout, stderr } = process;
