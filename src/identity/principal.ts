@@ -10,6 +10,8 @@ export interface AccessCeiling {
   readonly workspaces: readonly string[] | null;
   /** The permissions that it can bring into a session; null for all. */
   readonly scopes: readonly string[] | null;
+  /** The only agent that it stands for; any when absent. */
+  readonly agentId?: string;
 }
 
 /** Permissions that a token brings with each request. They are never stored in a session. */

@@ -1,11 +1,53 @@
 import { findClosest } from '../config/explain/suggest.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
+import { userNamePattern } from '../lib/text/name-patterns.ts';
 import { maxPermissions, permissionPattern } from '../rules/session-base.ts';
-import type { SessionDraft } from './session.ts';
+import { normalizeTrust, type TrustLevel } from '../rules/trust-level.ts';
+import { isSuppliedId, type SessionDraft } from './session.ts';
 
 const metadataKeyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 const maxServers = 1000;
+
+/** Checks the members of a draft that need nothing else to be checked, and returns its permissions, each once. */
+export function checkDraft(
+  draft: SessionDraft,
+  limits: Pick<Config['sessions'], 'maxLifetimeSeconds' | 'metadataBytes'>,
+): { readonly permissions: readonly string[] } {
+  if (draft.id !== undefined && !isSuppliedId(draft.id)) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
+  }
+  assertPattern('name', draft.name, namePattern);
+  assertPattern('user', draft.userId, userNamePattern);
+  assertPattern('agent', draft.agentId, userNamePattern);
+  assertTtl(draft.ttlSeconds, limits.maxLifetimeSeconds);
+  checkMetadata(draft.metadata, limits.metadataBytes);
+  return { permissions: checkPermissions(draft.permissions ?? []) };
+}
+
+function assertPattern(what: string, value: unknown, pattern: RegExp): void {
+  if (value === undefined || (typeof value === 'string' && pattern.test(value))) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The ${what} is not valid: it must be short, start with a letter or digit, and contain no spaces.`,
+  });
+}
+
+function assertTtl(ttl: number | undefined, maxSeconds: number): void {
+  if (ttl === undefined || (Number.isInteger(ttl) && ttl >= 1 && ttl <= maxSeconds)) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The ttl must be a whole number of seconds from 1 to ${maxSeconds}.`,
+  });
+}
+
+/** Returns the trust level of any accepted spelling. An unknown one is refused, never replaced. */
+export function checkTrust(value: unknown): TrustLevel {
+  const trustLevel = normalizeTrust(value);
+  if (trustLevel !== undefined) return trustLevel;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `"${String(value).slice(0, 60)}" is not a trust level; use "direct" or "sandboxed".`,
+  });
+}
 
 /** The servers a session is limited to, each once. An unknown name is refused: it would limit nothing. */
 export function checkServers(names: readonly string[], config: Config, known: readonly string[] = []): string[] {
@@ -24,7 +66,7 @@ export function checkServers(names: readonly string[], config: Config, known: re
 
 /** The permissions of a session, each once. */
 export function checkPermissions(names: readonly string[]): string[] {
-  if (names.length > maxPermissions) {
+  if (!Array.isArray(names) || names.length > maxPermissions) {
     throw new AmbitError('REQUEST_INVALID', { what: `A session has at most ${maxPermissions} permissions.` });
   }
   const wrong = names.find((name) => typeof name !== 'string' || !permissionPattern.test(name));

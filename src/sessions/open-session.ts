@@ -2,14 +2,11 @@ import { suggestClosest } from '../config/explain/suggest.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type AccessCeiling, localUser } from '../identity/principal.ts';
-import { userNamePattern } from '../lib/text/name-patterns.ts';
-import { checkMetadata, checkPermissions, checkServers } from './check-fields.ts';
+import { checkDraft, checkServers } from './check-fields.ts';
 import { boundDraft, parentNotFound } from './parent-bounds.ts';
-import { isSuppliedId, type Session, type SessionDraft } from './session.ts';
+import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
 import { directBound, mostTrustIn, type TrustBound, trustWithin } from './trust-bounds.ts';
-
-const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
 
 export type OpenedSession = Awaited<ReturnType<Sessions['create']>>;
 
@@ -30,15 +27,7 @@ export async function openSession(
   const parent = request.parentId === undefined ? undefined : await sessions.load(request.parentId);
   if (request.parentId !== undefined && parent === undefined) throw parentNotFound();
   const draft = parent === undefined ? request : boundDraft(parent, request);
-  if (draft.id !== undefined && !isSuppliedId(draft.id)) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
-  }
-  assertPattern('name', draft.name, namePattern);
-  assertPattern('user', draft.userId, userNamePattern);
-  assertPattern('agent', draft.agentId, userNamePattern);
-  assertTtl(draft.ttlSeconds, config.sessions.maxLifetimeSeconds);
-  checkMetadata(draft.metadata, config.sessions.metadataBytes);
-  const permissions = checkPermissions(draft.permissions ?? []);
+  const { permissions } = checkDraft(draft, config.sessions);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
   const isKnown = draft.workspaceId === undefined || Object.hasOwn(config.workspaces, draft.workspaceId);
@@ -83,18 +72,4 @@ function lifetimeWithin(parent: Session | undefined, config: Config): { readonly
   // A second less, since opening takes time and the store has its own clock.
   const left = Math.floor((parent.endsAt - Date.now()) / 1000) - 1;
   return { lifetimeSeconds: Math.max(1, Math.min(left, config.sessions.maxLifetimeSeconds)) };
-}
-
-function assertPattern(what: string, value: string | undefined, pattern: RegExp): void {
-  if (value === undefined || pattern.test(value)) return;
-  throw new AmbitError('REQUEST_INVALID', {
-    what: `The ${what} is not valid: it must be short, start with a letter or digit, and contain no spaces.`,
-  });
-}
-
-function assertTtl(ttl: number | undefined, maxSeconds: number): void {
-  if (ttl === undefined || (Number.isInteger(ttl) && ttl >= 1 && ttl <= maxSeconds)) return;
-  throw new AmbitError('REQUEST_INVALID', {
-    what: `The ttl must be a whole number of seconds from 1 to ${maxSeconds}.`,
-  });
 }

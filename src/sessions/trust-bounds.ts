@@ -6,6 +6,7 @@ import { findLowestTrust, isTrustAtMost, type TrustLevel } from '../rules/trust-
 
 interface Bounded extends Pick<SessionBase, 'trustLevel' | 'permissions'> {
   readonly workspaceId?: SessionBase['workspaceId'] | undefined;
+  readonly agentId?: SessionBase['agentId'] | undefined;
 }
 
 /** An upper bound for the trust of a session, with the rule that sets it. */
@@ -48,9 +49,11 @@ export function trustWithin(
  * Whether a credential with this ceiling may use a session, whoever opened it. A session without a workspace could be
  * used in any, so it is beyond a ceiling that names workspaces.
  */
-export function isWithinCeiling({ trustLevel, workspaceId, permissions }: Bounded, ceiling: AccessCeiling): boolean {
-  const { workspaces, scopes } = ceiling;
+export function isWithinCeiling(session: Bounded, ceiling: AccessCeiling): boolean {
+  const { trustLevel, workspaceId, permissions } = session;
+  const { workspaces, scopes, agentId } = ceiling;
   return (
+    (agentId === undefined || session.agentId === agentId) &&
     isTrustAtMost(trustLevel, mostTrustIn(ceiling, workspaceId)) &&
     (workspaces === null || (typeof workspaceId === 'string' && workspaces.includes(workspaceId))) &&
     (scopes === null || permissions.every((name) => scopes.includes(name)))

@@ -1,6 +1,7 @@
 import { createJwtIdentity } from '../../identity/jwt/jwt-identity.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import { createRequestRateLimit } from '../../sessions/request-rate.ts';
+import { createUserSessions } from '../../sessions/user-sessions.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
 import { disconnectedLink } from '../../upstreams/links/link.ts';
 import { createCallCache } from '../cache/call-cache.ts';
@@ -15,7 +16,6 @@ import { createCompositeLink } from '../routing/composite-link.ts';
 import { createRecheckCall, createSendToServer } from '../routing/send-to-server.ts';
 import { createServerCallers } from '../routing/server-callers.ts';
 import { createTransportStore } from '../sessions/transport-store.ts';
-import { createUserSessions } from '../sessions/user-sessions.ts';
 import { createIdentify } from '../stages/authenticate.ts';
 import { createChooseWorkspace } from '../stages/select-workspace.ts';
 import type { ClosingStack } from './closing-stack.ts';

@@ -7,9 +7,9 @@ import type { RequestRateLimit } from '../../sessions/request-rate.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { isWithinCeiling } from '../../sessions/trust-bounds.ts';
+import type { UserSessions } from '../../sessions/user-sessions.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { type Exchange, emptyJournalDraft, type IdentifiedExchange } from '../exchange.ts';
-import type { UserSessions } from '../sessions/user-sessions.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 /** More sessions hardly ever add anything to a list. */

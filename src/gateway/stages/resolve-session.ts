@@ -5,9 +5,9 @@ import type { Message } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { type Session, sessionGoneError } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
+import { mayUseSession, type UserSessions } from '../../sessions/user-sessions.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Exchange, IdentifiedExchange, RequestBase } from '../exchange.ts';
-import { mayUseSession, type UserSessions } from '../sessions/user-sessions.ts';
 import type { BeforeStage } from '../stage.ts';
 
 export interface ResolveSessionOptions extends UserSessions {

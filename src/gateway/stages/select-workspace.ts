@@ -5,14 +5,19 @@ import type { Principal } from '../../identity/principal.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { type AnnouncedWorkspace, contradictory, createWorkspaceReader } from '../../protocol/client-selection.ts';
 import type { Message } from '../../protocol/message.ts';
-import { isTrustAtMost } from '../../rules/trust-level.ts';
 import { inWorkspace } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
+import {
+  applyAnnounced,
+  chooseForCredential,
+  findAllowedWorkspace,
+  maxShownLength,
+  type WorkspaceNames,
+  workspaceNotFoundError,
+} from '../../sessions/workspace-choice.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import type { Exchange, SessionExchange } from '../exchange.ts';
 import type { BeforeStage } from '../stage.ts';
-
-const slugsByPath = new WeakMap<Config['workspaces'], ReadonlyMap<string, readonly string[]>>();
 
 /** Reads the announced workspace by the configured keys. Throws if the request announces more than one. */
 type ReadAnnouncedWorkspace = (message: Message) => string | undefined;
@@ -25,13 +30,9 @@ export interface SelectOptions {
 
 type SelectedSession = { readonly session: Session } | undefined;
 
-const maxShownLength = 100;
 const maxLoggedNames = 16;
 
-/**
- * Puts the session into the workspace that its client announces. The client chooses among the workspaces that the session
- * may use. A workspace that the orchestrator has set stays, whatever the client says.
- */
+/** Puts the session into the workspace that its client announces. */
 export function selectWorkspace(options: SelectOptions): BeforeStage<SessionExchange<Exchange>, SelectedSession> {
   const { config, log } = options;
   const loggedNames = new WeakMap<Session, Set<string>>();
@@ -50,18 +51,14 @@ export function selectWorkspace(options: SelectOptions): BeforeStage<SessionExch
     });
   }
 
-  function applyWorkspace({ session, entry }: SessionExchange<Exchange>, asked: string): Session {
-    const admitted = findAllowedWorkspace(config(), session, asked);
+  function applyWorkspace({ session: before, entry }: SessionExchange<Exchange>, asked: string): Session {
+    const { session, ignored } = applyAnnounced(configuredNames(config()), before, asked);
     const shown = asked.slice(0, maxShownLength);
-    if (session.workspaceId !== undefined) {
-      if (admitted === session.workspaceId) return session;
+    if (ignored) {
       logIgnoredWorkspaceOnce(session, shown);
       entry.ignoredWorkspace = shown;
-      return session;
-    }
-    if (admitted === undefined) throw workspaceNotFoundError(shown);
-    entry.workspaceId = admitted;
-    return inWorkspace(session, admitted);
+    } else if (session !== before) entry.workspaceId = session.workspaceId;
+    return session;
   }
 
   return {
@@ -91,7 +88,8 @@ function useOpenedWorkspace({ callers, config }: SelectOptions, exchange: Sessio
   const caller = transportId === undefined ? undefined : callers.get(transportId);
   const workspaceId = caller?.sessionId === session.id ? caller.workspaceId : undefined;
   if (workspaceId === undefined || session.workspaceId !== undefined) return undefined;
-  if (findAllowedWorkspace(config(), session, workspaceId) === undefined) throw workspaceNotFoundError(workspaceId);
+  if (findAllowedWorkspace(configuredNames(config()), session, workspaceId) === undefined)
+    throw workspaceNotFoundError(workspaceId);
   entry.workspaceId = workspaceId;
   return { session: inWorkspace(session, workspaceId) };
 }
@@ -124,49 +122,31 @@ export function createChooseWorkspace(
 ): (principal: Principal, message: Message) => string | undefined {
   const readAnnounced = createReadAnnouncedWorkspace(config);
   return function chooseWorkspace(principal, message) {
-    const { workspaces: allowed = null, directIn } = principal.kind === 'user' ? principal.ceiling : {};
-    if (allowed === null && directIn === undefined) return undefined;
-    const asked = readAnnounced(message);
-    // The session must be in the workspace where the credential allows more trust.
-    if (allowed === null) return findSlugs(config().workspaces, asked ?? '').find((slug) => directIn?.includes(slug));
-    if (asked === undefined) return allowed[0];
-    const meant = findSlugs(config().workspaces, asked).find((slug) => allowed.includes(slug));
-    if (meant === undefined) throw workspaceNotFoundError(asked.slice(0, 100));
-    return meant;
+    if (principal.kind !== 'user') return undefined;
+    const { ceiling } = principal;
+    if (ceiling.workspaces === null && ceiling.directIn === undefined) return undefined;
+    return chooseForCredential(ceiling, readAnnounced(message), configuredNames(config()));
   };
 }
 
-/** The error is the same for a forbidden and for a missing workspace. */
-function workspaceNotFoundError(shown: string): AmbitError {
-  return new AmbitError('WORKSPACE_NOT_FOUND', {
-    what: `No workspace "${shown}" is available to this session.`,
-    hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
-  });
-}
+const namesByConfig = new WeakMap<Config['workspaces'], WorkspaceNames>();
 
-/**
- * Finds the workspace that a name means, if the session may use it. The name is a slug or the absolute path of a
- * configured workspace. Paths are compared as text, so that nobody learns which files exist.
- */
-function findAllowedWorkspace({ workspaces }: Config, session: Session, name: string): string | undefined {
-  return findSlugs(workspaces, name).find((slug) =>
-    isTrustAtMost(session.trustLevel, workspaces[slug]?.trust ?? 'sandboxed'),
-  );
-}
-
-function findSlugs(workspaces: Config['workspaces'], name: string): readonly string[] {
-  if (Object.hasOwn(workspaces, name)) return [name];
-  if (!isAbsolute(name)) return [];
-  let byPath = slugsByPath.get(workspaces);
-  if (byPath === undefined) {
-    const found = new Map<string, string[]>();
-    for (const [slug, { path }] of Object.entries(workspaces)) {
-      if (path === undefined) continue;
-      const normal = resolve(path);
-      found.set(normal, [...(found.get(normal) ?? []), slug]);
-    }
-    byPath = found;
-    slugsByPath.set(workspaces, found);
+function configuredNames({ workspaces }: Config): WorkspaceNames {
+  const known = namesByConfig.get(workspaces);
+  if (known !== undefined) return known;
+  const byPath = new Map<string, string[]>();
+  for (const [slug, { path }] of Object.entries(workspaces)) {
+    if (path === undefined) continue;
+    const normal = resolve(path);
+    byPath.set(normal, [...(byPath.get(normal) ?? []), slug]);
   }
-  return byPath.get(resolve(name)) ?? [];
+  const names: WorkspaceNames = {
+    findIds(name) {
+      if (Object.hasOwn(workspaces, name)) return [name];
+      return isAbsolute(name) ? (byPath.get(resolve(name)) ?? []) : [];
+    },
+    trustOf: (id) => workspaces[id]?.trust ?? 'sandboxed',
+  };
+  namesByConfig.set(workspaces, names);
+  return names;
 }

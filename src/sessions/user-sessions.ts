@@ -1,16 +1,17 @@
 import { createHash } from 'node:crypto';
-import { AmbitError, isAmbitError } from '../../errors.ts';
-import type { Keys } from '../../identity/keys.ts';
-import type { Principal, UserPrincipal } from '../../identity/principal.ts';
-import type { Log } from '../../observability/log/log.ts';
-import type { OpenedSession, OpeningBounds } from '../../sessions/open-session.ts';
-import type { Session, SessionDraft } from '../../sessions/session.ts';
-import type { Sessions } from '../../sessions/sessions.ts';
-import { isWithinCeiling } from '../../sessions/trust-bounds.ts';
+import { AmbitError, isAmbitError } from '../errors.ts';
+import type { Keys } from '../identity/keys.ts';
+import type { Principal, UserPrincipal } from '../identity/principal.ts';
+import type { Log } from '../observability/log/log.ts';
+import type { OpenedSession, OpeningBounds } from './open-session.ts';
+import type { Session, SessionDraft } from './session.ts';
+import type { Sessions } from './sessions.ts';
+import { isWithinCeiling } from './trust-bounds.ts';
 
 /**
- * Finds and opens sessions for callers whose credential is not bound to one session. `workspaceId` is the chosen
- * workspace, if the credential is limited to some.
+ * Finds and opens sessions for callers whose credential is not bound to one session. A session is found by everything
+ * the credential says: user, agent, workspaces, trust level and permissions. `workspaceId` is the chosen workspace, if
+ * the credential is limited to some.
  */
 export interface UserSessions {
   openFor(principal: Principal, workspaceId?: string): Promise<Session>;
@@ -24,7 +25,8 @@ export interface UserSessions {
 
 interface UserSessionsOptions {
   readonly sessions: Sessions;
-  readonly keys: Pick<Keys, 'isGood'>;
+  /** Absent where no keys are stored. */
+  readonly keys?: Pick<Keys, 'isGood'>;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
   readonly log: Log;
 }
@@ -45,16 +47,9 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
       return (await open({ userId, trustLevel: 'sandboxed', ...named })).session;
     }
     const { keyId, ceiling } = principal;
-    const draft = {
-      userId,
-      permissions: ceiling.scopes ?? [],
-      ...named,
-      ...(workspaceId === undefined ? {} : { workspaceId }),
-      ...(keyId === undefined ? {} : { keyId }),
-    };
-    const { session } = await open(draft, { ceiling });
+    const { session } = await open({ ...createUserDraft(principal, workspaceId), ...named }, { ceiling });
     // If the key was revoked meanwhile, its sessions may have been ended just before this one was opened.
-    if (keyId !== undefined && !(await keys.isGood(keyId))) {
+    if (keyId !== undefined && (await keys?.isGood(keyId)) === false) {
       await sessions.end(session.id, 'revoked');
       throw new AmbitError('UNAUTHENTICATED');
     }
@@ -83,7 +78,7 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
       const at = performance.now();
       const record = await sessions.find(name, { userId });
       const session = record?.name === name ? sessions.get(record.id) : undefined;
-      if (session !== undefined && !mayUseSession(session, principal)) throw sessionNotFoundError();
+      if (session !== undefined && !mayUseSession(session, principal)) throw sessionNotUsableError();
       if (session !== undefined) return rememberSession(key, session, at);
       try {
         return rememberSession(key, await openSession(principal, name, workspaceId), at);
@@ -107,9 +102,23 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
       ),
     async chosenBy(principal, id) {
       const session = sessions.get(id) ?? (isSessionId(id) ? await sessions.load(id) : undefined);
-      if (session === undefined || !mayUseSession(session, principal)) throw sessionNotFoundError();
+      if (session === undefined || !mayUseSession(session, principal)) throw sessionNotUsableError();
       return session;
     },
+  };
+}
+
+/** The draft of a session that a user opens by calling. */
+export function createUserDraft(
+  { userId, keyId, ceiling }: UserPrincipal,
+  workspaceId: string | undefined,
+): SessionDraft & { readonly userId: string } {
+  return {
+    userId,
+    permissions: ceiling.scopes ?? [],
+    ...(ceiling.agentId === undefined ? {} : { agentId: ceiling.agentId }),
+    ...(workspaceId === undefined ? {} : { workspaceId }),
+    ...(keyId === undefined ? {} : { keyId }),
   };
 }
 
@@ -129,11 +138,13 @@ function defaultSessionName(principal: Principal, workspaceId: string | undefine
 
 /** Returns an empty key for a credential without limits. */
 function ceilingKey({ ceiling }: UserPrincipal, workspaceId: string | undefined): string {
-  const { trustLevel, directIn, workspaces, scopes } = ceiling;
-  if (trustLevel === 'direct' && directIn === undefined && workspaces === null && scopes === null) return '';
+  const { trustLevel, directIn, workspaces, scopes, agentId } = ceiling;
+  const isLimited = directIn !== undefined || workspaces !== null || scopes !== null || agentId !== undefined;
+  if (trustLevel === 'direct' && !isLimited) return '';
   const lists = [workspaces, scopes].map((names) => names && [...names].sort());
-  const where = directIn === undefined ? [] : [[...directIn].sort()];
-  return JSON.stringify([trustLevel, ...lists, workspaceId, ...where]);
+  const where = directIn && [...directIn].sort();
+  const further = agentId !== undefined ? [where, agentId] : where === undefined ? [] : [where];
+  return JSON.stringify([trustLevel, ...lists, workspaceId, ...further]);
 }
 
 function digestParts(parts: readonly string[]): string {
@@ -144,7 +155,7 @@ function isSessionId(id: string): boolean {
   return /^[a-z0-9-]{1,64}$/.test(id);
 }
 
-function sessionNotFoundError(): AmbitError {
+export function sessionNotUsableError(): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', {
     what: 'You have no session with that id that this credential may use.',
     hint: 'Set _meta["ambit/use-session"] to the id of one of your sessions, or leave it out.',

@@ -1,0 +1,63 @@
+import { AmbitError } from '../errors.ts';
+import type { AccessCeiling } from '../identity/principal.ts';
+import { isTrustAtMost, type TrustLevel } from '../rules/trust-level.ts';
+import { inWorkspace } from './narrowed-sessions.ts';
+import type { Session } from './session.ts';
+
+/** The workspaces that a client or a tool can name. */
+export interface WorkspaceNames {
+  /** The workspaces that a slug or an absolute path means. Paths are compared as text, so that nobody learns which files exist. */
+  findIds(name: string): readonly string[];
+  /** The highest trust level of sessions in a workspace. */
+  trustOf(id: string): TrustLevel;
+}
+
+/** The session after its client has announced a workspace. `ignored` is set if the session stays in another one. */
+export interface AnnouncedChoice {
+  readonly session: Session;
+  readonly ignored: boolean;
+}
+
+/** The longest part of a name from outside that errors and logs show. */
+export const maxShownLength = 100;
+
+/**
+ * Puts a session into the workspace that its client announces. The client chooses among the workspaces that the session
+ * may use. A workspace that the orchestrator or the credential has set stays, whatever the client says.
+ */
+export function applyAnnounced(names: WorkspaceNames, session: Session, asked: string): AnnouncedChoice {
+  const allowed = findAllowedWorkspace(names, session, asked);
+  if (session.workspaceId !== undefined) return { session, ignored: allowed !== session.workspaceId };
+  if (allowed === undefined) throw workspaceNotFoundError(asked);
+  return { session: inWorkspace(session, allowed), ignored: false };
+}
+
+/** Finds the workspace that a name means, if the session may use it. */
+export function findAllowedWorkspace(names: WorkspaceNames, session: Session, name: string): string | undefined {
+  return names.findIds(name).find((id) => isTrustAtMost(session.trustLevel, names.trustOf(id)));
+}
+
+/**
+ * Chooses the workspace of a new session. A credential that is limited to some workspaces gets the announced one, or the
+ * first. Other sessions have no workspace and may be used in each.
+ */
+export function chooseForCredential(
+  { workspaces: allowed, directIn }: Pick<AccessCeiling, 'workspaces' | 'directIn'>,
+  asked: string | undefined,
+  names: WorkspaceNames,
+): string | undefined {
+  // The session must be in the workspace where the credential allows more trust.
+  if (allowed === null) return names.findIds(asked ?? '').find((id) => directIn?.includes(id));
+  if (asked === undefined) return allowed[0];
+  const meant = names.findIds(asked).find((id) => allowed.includes(id));
+  if (meant === undefined) throw workspaceNotFoundError(asked);
+  return meant;
+}
+
+/** The error is the same for a forbidden and for a missing workspace. */
+export function workspaceNotFoundError(name: string): AmbitError {
+  return new AmbitError('WORKSPACE_NOT_FOUND', {
+    what: `No workspace "${name.slice(0, maxShownLength)}" is available to this session.`,
+    hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
+  });
+}
