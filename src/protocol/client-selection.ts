@@ -1,13 +1,16 @@
 import { findMember, type JsonMember, type ObjectShape, readShape, readStringValue } from './json/scan.ts';
 import type { Message } from './message.ts';
 
+/** A request as far as it selects a session or a workspace. */
+export type SelectingRequest = Pick<Message, 'bytes' | 'meta'>;
+
 /** The workspace that a client names: none, one, or more than one, which counts as a contradiction. */
 export type AnnouncedWorkspace = string | undefined | typeof contradictory;
 
 export const contradictory = Symbol('contradictory');
 
 /** Reads `_meta.<key>.workspace` and `_meta["<key>.workspace"]`. Empty strings and other types say nothing. */
-export function createWorkspaceReader(keys: readonly string[]): (message: Message) => AnnouncedWorkspace {
+export function createWorkspaceReader(keys: readonly string[]): (request: SelectingRequest) => AnnouncedWorkspace {
   const holders = new Set(keys);
   const dotted = new Set(keys.map((key) => `${key}.workspace`));
   return function readAnnouncedWorkspace({ bytes, meta }) {
@@ -42,10 +45,12 @@ interface ChosenSession {
 
 /** Keys under which hosts name their conversations, the more specific first. */
 const hintKeys = ['openai/session', 'sessionID'] as const;
+/** The keys that `readChosenSession` reads. */
+export const sessionKeys: readonly string[] = ['ambit/use-session', ...hintKeys];
 const maxTextLength = 512;
 
 /** Undefined if it contradicts itself: a key twice, or a value that is no text. */
-export function readChosenSession({ bytes, meta }: Message): ChosenSession | undefined {
+export function readChosenSession({ bytes, meta }: SelectingRequest): ChosenSession | undefined {
   const found = new Map<string, string>();
   for (const member of meta?.members ?? []) {
     if (member.key !== 'ambit/use-session' && !(hintKeys as readonly string[]).includes(member.key)) continue;

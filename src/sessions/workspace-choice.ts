@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { AccessCeiling } from '../identity/principal.ts';
+import type { Log } from '../observability/log/log.ts';
 import { isTrustAtMost, type TrustLevel } from '../rules/trust-level.ts';
 import { inWorkspace } from './narrowed-sessions.ts';
 import type { Session } from './session.ts';
@@ -60,4 +61,19 @@ export function workspaceNotFoundError(name: string): AmbitError {
     what: `No workspace "${name.slice(0, maxShownLength)}" is available to this session.`,
     hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
   });
+}
+
+const maxLoggedNames = 16;
+
+/** Creates a function that logs each ignored workspace once per session, because clients repeat it with each call. */
+export function createIgnoredWorkspaceLog(log: Log): (session: Session, asked: string) => void {
+  const loggedNames = new WeakMap<Session, Set<string>>();
+  return function logIgnoredWorkspaceOnce(session, asked) {
+    const announced = asked.slice(0, maxShownLength);
+    const known = loggedNames.get(session) ?? new Set();
+    loggedNames.set(session, known);
+    if (known.has(announced) || known.size >= maxLoggedNames) return;
+    known.add(announced);
+    log.info('announced workspace ignored', { session: session.id, announced, workspace: session.workspaceId });
+  };
 }

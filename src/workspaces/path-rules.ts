@@ -85,7 +85,8 @@ export interface ConfiguredPaths {
   readonly open: readonly string[];
 }
 
-export function createPathRules({ hide, keep, open }: ConfiguredPaths): PathRules {
+/** Creates the default rules, with the given patterns added. */
+export function createPathRules({ hide = [], keep = [], open = [] }: Partial<ConfiguredPaths> = {}): PathRules {
   return {
     hidden: hide,
     secret: defaultSecrets,

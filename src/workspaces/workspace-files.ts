@@ -54,7 +54,10 @@ export function createWorkspaceFiles(options: WorkspaceFilesOptions): WorkspaceF
   const quota = createWriteQuota({ documents, isEnded: async (id) => (await store.get(id)) === undefined });
   const containers = createContainerBackends({ runner: runners.container, tmpRoot, log });
   const workspaces = createWorkspaces({
-    config,
+    find(id) {
+      const configured = config().workspaces;
+      return Object.hasOwn(configured, id) ? configured[id] : undefined;
+    },
     folderFor: folders.folderFor,
     open: (workspace) => openBackend(workspace, { documents, ripgrep, containers, dataDir }),
     quota,

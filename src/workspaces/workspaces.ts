@@ -20,27 +20,39 @@ export interface Workspaces {
 
 export type WorkspaceConfig = NonNullable<Config['workspaces'][string]>;
 
+/** The part of a workspace that decides how its files are stored and limited. */
+export type WorkspaceStorage = Pick<WorkspaceConfig, 'backend' | 'files'>;
+
 export interface SessionWorkspace {
   readonly id: string;
-  readonly workspace: WorkspaceConfig;
+  readonly workspace: WorkspaceStorage;
   /** The folder of a local workspace: the session's own, if it has one. */
   readonly folder: string | undefined;
 }
 
 export interface WorkspacesOptions {
-  readonly config: () => Config;
+  /** Finds the storage of a workspace; undefined if there is no such workspace for the session. */
+  readonly find: (id: string, session: Session) => WorkspaceStorage | undefined | Promise<WorkspaceStorage | undefined>;
   readonly folderFor: (session: Session) => Promise<string | undefined>;
   readonly open: (workspace: SessionWorkspace) => Promise<WorkspaceBackend>;
   readonly quota: WriteQuota;
 }
 
-export function createWorkspaces({ config, folderFor, open, quota }: WorkspacesOptions): Workspaces {
+export function createWorkspaces({ find, folderFor, open, quota }: WorkspacesOptions): Workspaces {
   const pool = createBackendPool();
   const runExclusive = createKeyedMutex();
 
   return {
     async in(session, onResolution, work) {
-      const { id, workspace } = findWorkspace(config(), session);
+      const { workspaceId: id } = session;
+      if (id === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
+      const workspace = await find(id, session);
+      if (workspace === undefined) {
+        throw new AmbitError('WORKSPACE_NOT_FOUND', {
+          what: 'The workspace of the session no longer exists.',
+          hint: 'Use a session in another workspace, or ask the operator.',
+        });
+      }
       const folder = workspace.backend === 'local' ? await folderFor(session) : undefined;
       // A changed configuration needs another backend; running work finishes with the old one.
       const key = `${id}\0${folder ?? ''}\0${backendKey(workspace)}`;
@@ -66,26 +78,11 @@ export function createWorkspaces({ config, folderFor, open, quota }: WorkspacesO
   };
 }
 
-const backendKeys = new WeakMap<WorkspaceConfig, string>();
+const backendKeys = new WeakMap<WorkspaceStorage, string>();
 
 /** Returns the part of the configuration that identifies a backend. */
-function backendKey(workspace: WorkspaceConfig): string {
+function backendKey(workspace: WorkspaceStorage): string {
   const shape = backendKeys.get(workspace) ?? JSON.stringify([workspace.backend, workspace.files]);
   backendKeys.set(workspace, shape);
   return shape;
-}
-
-function findWorkspace(
-  { workspaces }: Config,
-  { workspaceId: id }: Session,
-): Pick<SessionWorkspace, 'id' | 'workspace'> {
-  if (id === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
-  const workspace = Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
-  if (workspace === undefined) {
-    throw new AmbitError('WORKSPACE_NOT_FOUND', {
-      what: 'The workspace of the session is no longer in the configuration.',
-      hint: 'Use a session in another workspace, or ask the operator.',
-    });
-  }
-  return { id, workspace };
 }

@@ -21,7 +21,7 @@ test('W6: edits of one file run one at a time over all workspaces that hold it',
   });
   const store = openMemoryStore();
   const files = createWorkspaces({
-    config: () => config,
+    find: (id) => config.workspaces[id],
     folderFor: async ({ workspaceId }) => config.workspaces[workspaceId as string]?.path,
     open: async ({ folder, workspace }) =>
       openLocal(folder as string, { ...workspace.files, rules: createPathRules(workspace.files) }),

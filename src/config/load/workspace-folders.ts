@@ -1,4 +1,4 @@
-import { readdirSync, statSync } from 'node:fs';
+import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
@@ -78,6 +78,26 @@ function listFolders(folder: string): string[] {
   try {
     return readdirSync(folder, { withFileTypes: true })
       .filter((entry) => entry.isDirectory())
+      .map(({ name }) => name);
+  } catch {
+    return [];
+  }
+}
+
+/** Tells whether a path is a folder. Links are not followed. */
+export function isFolder(path: string): boolean {
+  try {
+    return lstatSync(path).isDirectory();
+  } catch {
+    return false;
+  }
+}
+
+/** Lists the names of the folders in a folder, without links. A folder that cannot be read has none. */
+export function listFolderNames(path: string): string[] {
+  try {
+    return readdirSync(path, { withFileTypes: true })
+      .filter((each) => each.isDirectory())
       .map(({ name }) => name);
   } catch {
     return [];

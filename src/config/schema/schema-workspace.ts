@@ -27,7 +27,7 @@ const globSchema = textLine(512).superRefine((text, context) => {
 
 const globListSchema = z.array(globSchema).max(1000).default([]);
 
-const filesSchema = z.strictObject({
+export const filesSchema = z.strictObject({
   hide: globListSchema.describe(
     'Globs of additional paths that sessions can neither read nor write. "**" matches any number of folders.',
   ),

@@ -34,7 +34,7 @@ interface GovernanceSettings {
 }
 
 /** The user and workspace that policies are resolved for. */
-interface PolicyReader {
+export interface PolicyReader {
   readonly userId: string;
   readonly workspaceId: string | undefined;
 }
@@ -67,13 +67,23 @@ export interface Governance {
   /** Adds instructions to the answer to `initialize` or `server/discover`. */
   addInstructions(person: PolicyReader, reply: FinalReply): FinalReply | Promise<FinalReply>;
   readonly forget: Deliveries['forget'];
+  /** Makes the next call of each session compare its texts again, after another system has changed them. */
+  invalidate(): void;
   close(): Promise<void>;
+}
+
+/** Policies and objectives of one reader that come from another system. */
+export interface ResolvedTexts {
+  readonly policies: readonly Policy[];
+  readonly objectives: readonly Objective[];
 }
 
 interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
   readonly people: PeopleSource;
+  /** Asks another system for texts, which are added to those of the store. Called whenever texts are read. */
+  readonly resolveTexts?: (person: PolicyReader) => Promise<ResolvedTexts>;
   readonly keys?: Pick<SigningKeys, 'current'>;
   readonly issuer: string;
   readonly log: Pick<Log, 'warn'>;
@@ -93,12 +103,20 @@ export function createGovernance(options: GovernanceOptions): Governance {
   async function resolvePolicies({ userId, workspaceId }: PolicyReader) {
     const teams = await people.teamsOf(userId);
     const levels = listLevels(userId, teams, workspaceId);
-    const [policies, objectives] = await Promise.all([texts.policies(levels), texts.objectives(levels)]);
-    const judged = judgePolicies(policies, levels);
+    const [policies, objectives, added] = await Promise.all([
+      texts.policies(levels),
+      texts.objectives(levels),
+      options.resolveTexts?.({ userId, workspaceId }),
+    ]);
+    const declared = added?.policies.map((policy) => ({ ...policy, declared: true })) ?? [];
+    const judged = judgePolicies([...policies, ...declared], levels);
     const given = judged.filter(({ outcome }) => outcome === 'given').map(({ policy }) => policy);
     const effective = {
       policies: sortForReading(given, levels),
-      objectives: selectObjectives(objectives, levels),
+      objectives: selectObjectives(
+        [...objectives, ...(added?.objectives.map((each) => ({ ...each, declared: true })) ?? [])],
+        levels,
+      ),
     };
     return { teams, judged, effective };
   }
@@ -198,6 +216,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
     },
 
     forget: deliveries.forget,
+    invalidate: state.invalidate,
 
     async close() {
       state.close();

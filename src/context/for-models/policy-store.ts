@@ -111,10 +111,7 @@ export function createPolicyStore(documents: Documents, declared: () => Declared
 
     async setPolicy({ name, scope, mode, text, locked = false, enabled = true, order = 0 }) {
       const policy: Policy = { name, scope, mode, text, locked, enabled, order };
-      checkScope(scope);
-      checkName(name);
-      checkText(text);
-      checkOrder(order);
+      checkPolicy(policy);
       assertNotDeclared(scope, name);
       await putDocument(policyCollection, `${scope}/${name}`, policy);
       return { ...policy, declared: false };
@@ -128,9 +125,7 @@ export function createPolicyStore(documents: Documents, declared: () => Declared
     },
 
     async addObjective({ scope, text, enabled = true, order = 0 }) {
-      checkScope(scope);
-      checkText(text);
-      checkOrder(order);
+      checkObjective({ scope, text, order });
       const objective: Objective = { id: `o-${randomBytes(5).toString('hex')}`, scope, text, enabled, order };
       await putDocument(objectiveCollection, `${scope}/${objective.id}`, { ...objective, createdAt: Date.now() });
       return { ...objective, declared: false };
@@ -184,6 +179,21 @@ function parseObject(json: string): Record<string, unknown> {
   }
 }
 
+/** Checks a policy from any source. Texts are read by models and shown in terminals. */
+export function checkPolicy({ name, scope, mode, text, order }: Policy): void {
+  checkScope(scope);
+  checkName(name);
+  checkText(text);
+  checkOrder(order);
+  if (mode !== 'prepend' && mode !== 'append') refuseRequest('The mode of a policy must be "prepend" or "append".');
+}
+
+export function checkObjective({ scope, text, order }: Pick<Objective, 'scope' | 'text' | 'order'>): void {
+  checkScope(scope);
+  checkText(text);
+  checkOrder(order);
+}
+
 function checkScope(scope: string): void {
   if (!scopePattern.test(scope))
     refuseRequest('The scope must be "org", "team:NAME", "user:NAME" or "workspace:NAME".');
@@ -196,7 +206,7 @@ function checkName(name: string): void {
 }
 
 function checkText(text: string): void {
-  if (text.trim() === '' || text.length > maxTextLength || !plainText.test(text)) {
+  if (typeof text !== 'string' || text.trim() === '' || text.length > maxTextLength || !plainText.test(text)) {
     refuseRequest(
       `The text must have 1 to ${maxTextLength} characters, and no control characters except tabs and line breaks.`,
     );

@@ -124,6 +124,14 @@ export async function openSigningKeys(folder: string, now: () => number = Date.n
   };
 }
 
+/** Creates a key that lives as long as this process, for programs without a data directory. */
+export function createTemporaryKeys(): Pick<SigningKeys, 'current' | 'jwks' | 'close'> {
+  const stored = createKey(0);
+  const key = importKey(stored);
+  const set = writeJwks({ version: 1, pseudonymSecret: '', keys: [stored] });
+  return { current: () => key, jwks: () => set, close() {} };
+}
+
 /** Writes the keys for an environment variable, with the file where a long-running process finds the next ones. */
 export function writeInlineKeys({ jwks, jwksFile }: SigningKeys, source = jwksFile): string {
   return `${jwks().slice(0, -1)},"source":${JSON.stringify(source)}}`;

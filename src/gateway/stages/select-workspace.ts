@@ -10,6 +10,7 @@ import type { Session } from '../../sessions/session.ts';
 import {
   applyAnnounced,
   chooseForCredential,
+  createIgnoredWorkspaceLog,
   findAllowedWorkspace,
   maxShownLength,
   type WorkspaceNames,
@@ -30,33 +31,17 @@ export interface SelectOptions {
 
 type SelectedSession = { readonly session: Session } | undefined;
 
-const maxLoggedNames = 16;
-
 /** Puts the session into the workspace that its client announces. */
 export function selectWorkspace(options: SelectOptions): BeforeStage<SessionExchange<Exchange>, SelectedSession> {
   const { config, log } = options;
-  const loggedNames = new WeakMap<Session, Set<string>>();
   const readAnnounced = createReadAnnouncedWorkspace(config);
-
-  /** Logs each ignored workspace once per session, because clients repeat it with each call. */
-  function logIgnoredWorkspaceOnce(session: Session, shown: string): void {
-    const known = loggedNames.get(session) ?? new Set();
-    loggedNames.set(session, known);
-    if (known.has(shown) || known.size >= maxLoggedNames) return;
-    known.add(shown);
-    log.info('announced workspace ignored', {
-      session: session.id,
-      announced: shown,
-      workspace: session.workspaceId,
-    });
-  }
+  const logIgnoredWorkspaceOnce = createIgnoredWorkspaceLog(log);
 
   function applyWorkspace({ session: before, entry }: SessionExchange<Exchange>, asked: string): Session {
     const { session, ignored } = applyAnnounced(configuredNames(config()), before, asked);
-    const shown = asked.slice(0, maxShownLength);
     if (ignored) {
-      logIgnoredWorkspaceOnce(session, shown);
-      entry.ignoredWorkspace = shown;
+      logIgnoredWorkspaceOnce(session, asked);
+      entry.ignoredWorkspace = asked.slice(0, maxShownLength);
     } else if (session !== before) entry.workspaceId = session.workspaceId;
     return session;
   }

@@ -22,16 +22,22 @@ export interface SessionToolsOptions {
   readonly files?: FileAccessParts | undefined;
   /** Absent where there are no policies. */
   readonly contextOf?: ReadPolicyContext | undefined;
+  /** False to leave out the tools for sessions and state, except `session_context`. Default true. */
+  readonly hasSessionTools?: boolean;
 }
 
 /** Creates the tools by which an agent looks after its sessions, their state and their files. */
-export function createOwnTools({ sessions, store, files, contextOf }: SessionToolsOptions): Toolset {
+export function createOwnTools(options: SessionToolsOptions): Toolset {
+  const { sessions, store, files, contextOf, hasSessionTools = true } = options;
   const reach = createSessionReach(store);
   const cursors = createPageCursors(store.documents);
   const access = files === undefined ? undefined : createFileAccess(reach, files);
-  return createToolset([
+  const forSessions = [
     ...sessionTools({ reach, sessions, store, contextOf, cursors }),
     ...stateTools(reach, store.state, cursors),
+  ];
+  return createToolset([
+    ...(hasSessionTools ? forSessions : forSessions.filter(({ definition }) => definition.name === 'session_context')),
     ...(access === undefined ? [] : [...fileTools(access), ...searchTools(access, cursors)]),
   ]);
 }
