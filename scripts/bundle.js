@@ -13,7 +13,15 @@ const { dependencies, optionalDependencies } = JSON.parse(readFileSync(join(proj
 const inside = ['@marcbachmann/cel-js', 'jsonc-parser', 're2js', 'smol-toml', 'yaml', 'zod'];
 const outside = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !inside.includes(name));
 
-const doors = ['index', 'public/sdk/index', 'public/server/index', 'stores/index', 'public/testing/index', 'cli/main'];
+const doors = [
+  'index',
+  'public/sdk/index',
+  'public/server/index',
+  'public/workspaces/index',
+  'stores/index',
+  'public/testing/index',
+  'cli/main',
+];
 /** Started by their path, and shown alone inside a sandbox: each is one file that needs no other of ours. */
 const programs = [
   'sandbox/reaper/reaper-process',

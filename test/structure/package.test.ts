@@ -73,7 +73,21 @@ test.each([
       'withSession',
     ],
   ],
-  ['./server', ['createServerSessions', 'withSessions']],
+  ['./server', ['AmbitError', 'cacheResult', 'createServerSessions', 'isAmbitError', 'withSessions']],
+  [
+    './workspaces',
+    [
+      'AmbitError',
+      'SafeRootError',
+      'createFileTools',
+      'createPathGuard',
+      'createPathRules',
+      'isAmbitError',
+      'openDatabaseBackend',
+      'openLocalBackend',
+      'openRoot',
+    ],
+  ],
   ['./stores', ['openMemoryStore', 'openRedisStore', 'openSqliteStore', 'openStore']],
   ['./testing', ['createTestGateway', 'describeSessionStore']],
 ])(

@@ -50,6 +50,8 @@ export interface IncomingCall {
   /** An object that stays the same while this one message is handled. */
   readonly carrier: object | undefined;
   readonly id: string | number | undefined;
+  /** Aborted when the client cancels the call. */
+  readonly signal: AbortSignal | undefined;
 }
 
 /** The members of the request that are known besides the source. */
@@ -71,6 +73,7 @@ export function toIncomingCall(source: CallSource, known: KnownCall = {}): Incom
     // An SDK may run a handler again for one message, with a new `ctx` around the same parsed values.
     carrier: seen.id !== undefined && isObject(context) ? context : seen.carrier,
     id: seen.id,
+    signal: seen.signal,
   };
 }
 
@@ -102,6 +105,7 @@ function readV2Call({ mcpReq, http, sessionId }: ContextV2): SeenCall {
     method: mcpReq.method,
     carrier: http?.req ?? mcpReq.signal,
     id: mcpReq.id,
+    signal: mcpReq.signal,
   };
 }
 
@@ -113,6 +117,7 @@ function readV1Call({ _meta, requestInfo, sessionId, requestId, signal }: ExtraV
     transport: overHttp ? 'http' : 'stdio',
     carrier: requestInfo ?? signal,
     id: requestId,
+    signal,
   };
 }
 

@@ -1,6 +1,6 @@
 import type { ActingSession } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { noState, type SessionState } from './session-state.ts';
+import { type JsonValue, noState, type SessionState } from './session-state.ts';
 
 /** The error of a context that is not valid. Callers of the SDK never see it: they get an absent context. */
 export class ContextError extends Error {
@@ -41,11 +41,35 @@ export type ContextProblem =
   | 'TOKEN_REPLAYED'
   | 'REPLAYS_UNKNOWN';
 
-interface ContextBase extends Pick<ActingSession, 'agentId' | 'workspaceId' | 'permissions'> {
-  /** The path of the workspace as this process sees it. Known over stdio only. */
-  readonly workspacePath: string | undefined;
-  /** State that the calls of this session share, only inside `withSessions()` of `ambit-mcp/server`. Not printed with the context. */
+/** The life of a session of the server's own, at the time of the call. Times are milliseconds since 1970. */
+export interface SessionLife {
+  readonly name: string | undefined;
+  readonly parentId: string | undefined;
+  readonly createdAt: number;
+  /** The time of this call, which has renewed the session. */
+  readonly lastActiveAt: number;
+  readonly ttlSeconds: number;
+  /** The time at which it ends unless it is used before. */
+  readonly expiresAt: number;
+  /** The time at which it ends, used or not. */
+  readonly endsAt: number;
+  /** Notes of the program that opened the session. */
+  readonly metadata: Readonly<Record<string, JsonValue>>;
+}
+
+/** Members of a context that are not printed with it. */
+export interface UnprintedMembers {
+  /** State that the calls of this session share, only inside `withSessions()` of `ambit-mcp/server`. */
   readonly state: SessionState;
+  /** The record of the session, only for sessions that `withSessions()` opened. */
+  readonly record: SessionLife | undefined;
+  /** Aborted when the client cancels the call and, inside `withSessions()`, when the session ends. */
+  readonly signal: AbortSignal;
+}
+
+interface ContextBase extends UnprintedMembers, Pick<ActingSession, 'agentId' | 'workspaceId' | 'permissions'> {
+  /** The path of the workspace as this process sees it. Known over stdio, and for sessions of `withSessions()`. */
+  readonly workspacePath: string | undefined;
 }
 
 /** A context signed by Ambit for this server and this very call. Times are milliseconds since 1970. */
@@ -101,10 +125,16 @@ export interface AbsentContext extends ContextBase {
 /** The session that calls a tool; `status` says how reliable it is. */
 export type SessionContext = VerifiedContext | InheritedContext | OwnContext | AbsentContext;
 
+const neverAborted = new AbortController().signal;
+
 /** Freezes a context, so that no handler can change what another one reads. */
-export function freezeContext<C extends SessionContext>(facts: Omit<C, 'state'>, state: SessionState = noState): C {
+export function freezeContext<C extends SessionContext>(
+  facts: Omit<C, keyof UnprintedMembers>,
+  { state = noState, record, signal = neverAborted }: Partial<UnprintedMembers> = {},
+): C {
   Object.freeze(facts.permissions);
-  return Object.freeze(Object.defineProperty(facts, 'state', { value: state })) as C;
+  const unprinted = { state: { value: state }, record: { value: record }, signal: { value: signal } };
+  return Object.freeze(Object.defineProperties(facts, unprinted)) as unknown as C;
 }
 
 export function createAbsentContext(code: ContextProblem, reason: string): AbsentContext {

@@ -15,13 +15,29 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  * The environment as it was when this module was loaded. Variables that a program sets later, for example from a `.env`
  * file of a project, do not come from whoever started it.
  */
-export const startEnvironment: Environment = Object.freeze(
-  Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith('AMBIT_'))),
-);
+export const startEnvironment: Environment = Object.freeze({ ...process.env });
+
+/** A workspace as a handler uses it. */
+export interface UsableWorkspace {
+  readonly id: string;
+  readonly path: string | undefined;
+}
+
+/** The workspaces that a call may use, with `withSessions()`. */
+export interface WorkspaceChoices {
+  /** Finds a workspace by its slug or absolute path, if this call may use it. */
+  find(name: string): UsableWorkspace | undefined;
+  /** The slugs to suggest, some of them if there are many. */
+  suggest(): readonly string[];
+  /** The workspace that the client announced, if this call may not use it. */
+  readonly unavailable: string | undefined;
+  logMismatch(chosen: string, own: string): void;
+}
 
 export interface ActiveCall {
   readonly call: IncomingCall;
   readonly context: SessionContext;
+  readonly workspaces?: WorkspaceChoices;
   /** The reason why this call was refused, so that the answer can carry its code. */
   refusal?: SessionError;
 }

@@ -1,5 +1,12 @@
+import { isAbsolute, resolve } from 'node:path';
 import { findRefusalReason, type SessionContext, type TrustLevel } from './context.ts';
-import { currentSession, recordRefusal } from './current-session.ts';
+import {
+  activeCall,
+  currentSession,
+  recordRefusal,
+  type UsableWorkspace,
+  type WorkspaceChoices,
+} from './current-session.ts';
 
 export interface WorkspaceQuestion {
   /** The argument of the caller, if any; it chooses among the allowed workspaces. */
@@ -13,7 +20,7 @@ export interface WorkspaceQuestion {
 export interface ResolvedWorkspace {
   readonly workspace: string;
   readonly from: 'argument' | 'session';
-  /** The path; known for the session's own workspace only. */
+  /** The path; not known for a workspace of `allowed`. */
   readonly path: string | undefined;
 }
 
@@ -34,17 +41,21 @@ export function requireTrust(level: TrustLevel, context: SessionContext = curren
     `this tool is for ${level} sessions only, and ${has}${describeReason(context)}.`,
     trustLevel === undefined
       ? 'Start this server through Ambit, in a session of that trust level.'
-      : 'Continue without this tool, or ask the person who opened the session for a direct one.',
+      : context.status === 'own'
+        ? 'Continue without this tool, or ask the person who runs this server.'
+        : 'Continue without this tool, or ask the person who opened the session for a direct one.',
   );
 }
 
-/** Throws unless the session has exactly this permission. Only a verified context has permissions. */
+/** Throws unless the session has exactly this permission. A context from the environment has no permissions. */
 export function requirePermission(permission: string, context: SessionContext = currentSession()): void {
   if (context.permissions.includes(permission)) return;
   throw recordRefusal(
     'PERMISSION_DENIED',
     `this tool needs the permission "${permission}", which the session does not have${describeReason(context)}.`,
-    `Continue without this tool, or ask for a session created with "--permission ${permission}".`,
+    context.status === 'own'
+      ? `Continue without this tool, or ask the person who runs this server for the permission "${permission}".`
+      : `Continue without this tool, or ask for a session created with "--permission ${permission}".`,
   );
 }
 
@@ -54,9 +65,15 @@ function describeReason(context: SessionContext): string {
   return context.status === 'absent' ? ' (the call did not come through Ambit)' : '';
 }
 
-/** Returns the argument, else the session's workspace, else throws an error that says how to give one. Never uses the working directory. */
+/**
+ * Returns the workspace of the argument, else the session's, else throws an error that says how to give one. The argument
+ * may be the session's own workspace, one that the caller may use (with `withSessions()`), or one of `allowed`; a slug or
+ * an absolute path. The working directory is never used.
+ */
 export function resolveWorkspace(question: WorkspaceQuestion = {}): ResolvedWorkspace {
+  const active = activeCall.getStore();
   const { context = currentSession(), allowed = [], log = stderrLog } = question;
+  const choices = active?.context === context ? active.workspaces : undefined;
   const refused = findRefusalReason(context);
   if (refused !== undefined) {
     throw recordRefusal(
@@ -66,31 +83,67 @@ export function resolveWorkspace(question: WorkspaceQuestion = {}): ResolvedWork
     );
   }
   const explicit = question.explicit || undefined;
-  const own = context.workspaceId;
+  const { workspaceId: own, workspacePath: ownPath } = context;
   if (explicit === undefined) {
-    if (own !== undefined) return { workspace: own, from: 'session', path: context.workspacePath };
+    if (own !== undefined) return { workspace: own, from: 'session', path: ownPath };
+    throw createMissingError(choices);
+  }
+  if (own !== undefined && (explicit === own || isSamePath(explicit, ownPath)))
+    return { workspace: own, from: 'argument', path: ownPath };
+  const found = choices?.find(explicit) ?? findInAllowed(allowed, explicit, context);
+  if (found === undefined) {
     throw recordRefusal(
+      'WORKSPACE_NOT_FOUND',
+      `there is no workspace ${quoteName(explicit)} for this session.`,
+      own === undefined ? suggestWorkspaces(choices) : `Leave "workspace" out to use ${JSON.stringify(own)}.`,
+    );
+  }
+  if (own !== undefined) {
+    const session = context.sessionId?.slice(0, 8) ?? 'unknown';
+    if (choices !== undefined && question.log === undefined) choices.logMismatch(found.id, own);
+    else
+      log.info(`session=${session} workspace ${JSON.stringify(found.id)} was given instead of ${JSON.stringify(own)}`);
+  }
+  return { workspace: found.id, from: 'argument', path: found.path };
+}
+
+function findInAllowed(
+  allowed: NonNullable<WorkspaceQuestion['allowed']>,
+  name: string,
+  context: SessionContext,
+): UsableWorkspace | undefined {
+  const isAllowed = typeof allowed === 'function' ? allowed(name, context) === true : allowed.includes(name);
+  return isAllowed ? { id: name, path: undefined } : undefined;
+}
+
+function isSamePath(name: string, path: string | undefined): boolean {
+  return path !== undefined && isAbsolute(name) && resolve(name) === resolve(path);
+}
+
+function createMissingError(choices: WorkspaceChoices | undefined): Error {
+  if (choices === undefined) {
+    return recordRefusal(
       'WORKSPACE_REQUIRED',
       'no workspace was given, and the session has none.',
       'Pass one as the argument "workspace", or use a session created with "--workspace".',
     );
   }
-  if (explicit === own) return { workspace: own, from: 'argument', path: context.workspacePath };
-  const isAllowed = typeof allowed === 'function' ? allowed(explicit, context) === true : allowed.includes(explicit);
-  if (!isAllowed) {
-    throw recordRefusal(
-      'WORKSPACE_NOT_FOUND',
-      `there is no workspace ${JSON.stringify(explicit.slice(0, 100))} for this session.`,
-      own === undefined
-        ? 'Use a workspace that this server offers.'
-        : `Leave "workspace" out to use ${JSON.stringify(own)}.`,
-    );
+  const { unavailable } = choices;
+  if (unavailable === undefined) {
+    const what = 'no workspace was given, and the session has none.';
+    return recordRefusal('WORKSPACE_REQUIRED', what, suggestWorkspaces(choices));
   }
-  if (own !== undefined) {
-    const session = context.sessionId?.slice(0, 8) ?? 'unknown';
-    log.info(
-      `session=${session} workspace ${JSON.stringify(explicit)} was given instead of the session's ${JSON.stringify(own)}`,
-    );
-  }
-  return { workspace: explicit, from: 'argument', path: undefined };
+  const what = `the client announced the workspace ${quoteName(unavailable)}, which is not available to this session.`;
+  return recordRefusal('WORKSPACE_NOT_FOUND', what, suggestWorkspaces(choices));
+}
+
+function suggestWorkspaces(choices: WorkspaceChoices | undefined): string {
+  if (choices === undefined) return 'Use a workspace that this server offers.';
+  const names = choices.suggest();
+  if (names.length === 0) return 'This server offers no workspace to this session: ask the person who runs it.';
+  return `Pass one of these as the argument "workspace": ${names.map((name) => JSON.stringify(name)).join(', ')}.`;
+}
+
+function quoteName(name: string): string {
+  return JSON.stringify(name.slice(0, 100));
 }

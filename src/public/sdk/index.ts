@@ -5,6 +5,7 @@ export type {
   InheritedContext,
   OwnContext,
   SessionContext,
+  SessionLife,
   TrustLevel,
   VerifiedContext,
 } from './context.ts';

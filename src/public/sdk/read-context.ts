@@ -128,8 +128,8 @@ function createVerifiedContext(claims: TokenClaims, plain: unknown, call: Incomi
   const path = beside['workspacePath'];
   const signed = { sessionId, correlationId, userId, agentId, workspaceId, trustLevel };
   const overruled = signedNames.filter((name) => name in beside && (beside[name] || undefined) !== signed[name]);
-  return freezeContext<VerifiedContext>({
-    status: 'verified',
+  const facts = {
+    status: 'verified' as const,
     ...signed,
     // The path is not signed. Over stdio only the process that started this one can have sent it; over HTTP anyone can.
     workspacePath: call.transport === 'stdio' && typeof path === 'string' && path !== '' ? path : undefined,
@@ -141,7 +141,8 @@ function createVerifiedContext(claims: TokenClaims, plain: unknown, call: Incomi
         ? undefined
         : `The signed values replaced different unsigned values: ${overruled.join(', ')}.`,
     code: undefined,
-  });
+  };
+  return freezeContext<VerifiedContext>(facts, call.signal === undefined ? {} : { signal: call.signal });
 }
 
 function readMetaToken(plain: unknown): string {

@@ -30,10 +30,11 @@ export async function gatewaySessions(layer: SessionLayer, context: NamingContex
     session: known ?? shared ?? (await layer.namedSessions.findOrCreate(draft, true)),
     isCounted: shared === undefined,
     isRenewable: shared === undefined,
-    toolScope: undefined,
+    principal: undefined,
+    workspaces: [],
     // The bounds are those of this call, not those that were stored with the first one.
-    createContext: (_, state) =>
-      freezeContext<NamingContext>({ ...context, correlationId: context.correlationId ?? randomUUID() }, state),
+    createContext: (members) =>
+      freezeContext<NamingContext>({ ...context, correlationId: context.correlationId ?? randomUUID() }, members),
   };
 }
 

@@ -1,111 +1,109 @@
 import { createHash } from 'node:crypto';
-import { AmbitError, isAmbitError } from '../../errors.ts';
-import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-fields.ts';
-import type { CheckedDraft, Session } from '../../sessions/session.ts';
-import { isSuppliedId, sessionGoneError } from '../../sessions/session.ts';
-import { isObject } from '../sdk/call.ts';
+import { isAmbitError } from '../../errors.ts';
+import type { Principal } from '../../identity/principal.ts';
+import type { Session } from '../../sessions/session.ts';
+import { sessionGoneError } from '../../sessions/session.ts';
+import { createUserDraft, mayUseSession, sessionNotUsableError } from '../../sessions/user-sessions.ts';
+import { chooseForCredential } from '../../sessions/workspace-choice.ts';
 import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
+import type { ClientSelection } from './client-selection.ts';
 import { isGatewaySession } from './gateway-sessions.ts';
-import type { AuthInfo, CallerPrincipal } from './options.ts';
-import { createOwnContext, type ResolvedSession, type SessionLayer } from './resolved-session.ts';
-
-const useSessionKey = 'ambit/use-session';
+import type { HttpCaller } from './identify-caller.ts';
+import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
 
 /**
  * Finds the session of a call over HTTP without Ambit. The credential says who calls. In the handshake era the transport
- * session is the session. Otherwise it is the session of that user which the request names, else the user's default one.
+ * session is the session. Otherwise it is the session of that user which the request names or hints at, else the default
+ * one of the credential.
  */
-export async function httpSessions(layer: SessionLayer, request: HandlerRequest): Promise<ResolvedSession> {
-  const caller = await readPrincipal(layer, request.extra);
+export async function httpSessions(
+  layer: SessionLayer,
+  request: HandlerRequest,
+  selection: ClientSelection,
+): Promise<ResolvedSession> {
+  const caller = await layer.identifyCaller(request);
   if ('sessionToken' in caller) {
-    const session = await layer.sessions.verifyToken(String(caller.sessionToken));
-    return { session, isCounted: true, isRenewable: false, toolScope: 'session', createContext: createOwnContext };
+    const session = await layer.sessions.verifyToken(caller.sessionToken);
+    const { id: sessionId, userId, workspaceId } = session;
+    const workspaces = workspaceId === undefined ? null : [workspaceId];
+    const principal = { kind: 'session', sessionId, userId } as const;
+    return { session, principal, workspaces, isCounted: true, isRenewable: false };
   }
-  const { userId, agentId, workspaceId } = caller;
-  const trustLevel: TrustLevel = caller.trustLevel === 'direct' ? 'direct' : 'sandboxed';
-  const draft: CheckedDraft = {
-    userId,
-    trustLevel,
-    permissions: checkPermissions(caller.permissions ?? []),
-    ...(agentId === undefined ? {} : { agentId }),
-    ...(workspaceId === undefined ? {} : { workspaceId }),
-  };
-  const bounds = { trustLevel, permissions: draft.permissions ?? [] };
-  const { meta } = request.call;
+  const { principal } = caller;
   const transportId = request.extra['sessionId'];
-  const requestedId = isObject(meta) && Object.hasOwn(meta, useSessionKey) ? meta[useSessionKey] : undefined;
-  const session =
-    typeof transportId === 'string'
-      ? await findTransportSession(layer, draft, transportId)
-      : requestedId !== undefined
-        ? await findUserSession(layer, userId, requestedId)
-        : await layer.namedSessions.findOrCreate({ ...draft, name: 'user:default' });
-  return {
-    session,
+  const workspaceId = await chooseWorkspace(layer, caller, selection);
+  const known = {
+    principal,
+    workspaces: principal.kind === 'user' ? principal.ceiling.workspaces : null,
     isCounted: true,
-    toolScope: 'session',
-    isRenewable: typeof transportId !== 'string' && requestedId === undefined,
-    createContext: (current, state) => createOwnContext(current, state, bounds),
   };
+  if (typeof transportId === 'string') {
+    const session = await findTransportSession(layer, principal, transportId, workspaceId);
+    return { ...known, session, isRenewable: false };
+  }
+  const { userSessions } = layer;
+  // Several people may call anonymously, so they share nothing.
+  if (principal.kind === 'anonymous') {
+    const { session } = await layer.sessions.create({ userId: principal.userId, trustLevel: 'sandboxed' });
+    return { ...known, session, isRenewable: false, endsWithCall: true };
+  }
+  if (selection.sessionId !== undefined) {
+    const session = await userSessions.chosenBy(principal, selection.sessionId);
+    if (isGatewaySession(session)) throw sessionNotUsableError();
+    return { ...known, session, isRenewable: false };
+  }
+  const session =
+    selection.hint === undefined
+      ? await userSessions.defaultFor(principal, workspaceId)
+      : await userSessions.hintedFor(principal, selection.hint, workspaceId);
+  return { ...known, session, isRenewable: true };
 }
 
-async function readPrincipal({ principal }: SessionLayer, extra: HandlerRequest['extra']): Promise<CallerPrincipal> {
-  if (principal === undefined) {
-    throw new AmbitError('UNAUTHENTICATED', {
-      what: 'This server cannot identify the caller.',
-      hint: 'The author of the server must set the option "principal" of createServerSessions(), or run the server behind Ambit.',
-    });
-  }
-  const http = isObject(extra['http']) ? extra['http'] : extra;
-  const hint = 'Send a credential that this server accepts.';
-  let caller: CallerPrincipal | undefined;
-  try {
-    caller = await principal(http['authInfo'] as AuthInfo | undefined);
-  } catch (cause) {
-    throw new AmbitError('UNAUTHENTICATED', { hint, cause });
-  }
-  if (isObject(caller) && ('sessionToken' in caller || typeof caller.userId === 'string')) return caller;
-  throw new AmbitError('UNAUTHENTICATED', { hint });
+/** Chooses the workspace in which a session of this caller is opened. */
+async function chooseWorkspace(
+  layer: SessionLayer,
+  { principal, workspaceId }: Exclude<HttpCaller, { sessionToken: string }>,
+  { announced }: ClientSelection,
+): Promise<string | undefined> {
+  if (principal.kind !== 'user' || workspaceId !== undefined) return workspaceId;
+  const { userId, ceiling } = principal;
+  if (ceiling.workspaces === null) return undefined;
+  const { agentId, trustLevel, scopes } = ceiling;
+  const names = await layer.findWorkspaces({ userId, agentId, trustLevel, permissions: scopes ?? [] });
+  return chooseForCredential(ceiling, announced, names);
 }
 
-/** The id of the session is derived from the transport session, which belongs to the user who used it first. */
-async function findTransportSession(layer: SessionLayer, draft: CheckedDraft, transportId: string): Promise<Session> {
-  const { sessions, store } = layer;
-  const id = createHash('sha256').update(`transport ${transportId}`).digest('hex').slice(0, 32);
+/** The id of the session of a transport session. */
+export function toTransportSessionId(transportId: string): string {
+  return createHash('sha256').update(`transport ${transportId}`).digest('hex').slice(0, 32);
+}
+
+/** A transport session belongs to the user and the bounds of the credential that used it first. */
+async function findTransportSession(
+  { sessions, store }: SessionLayer,
+  principal: Exclude<Principal, { kind: 'session' | 'local' }>,
+  transportId: string,
+  workspaceId: string | undefined,
+): Promise<Session> {
+  const id = toTransportSessionId(transportId);
+  const { userId } = principal;
+  const draft = principal.kind === 'user' ? createUserDraft(principal, workspaceId) : { userId };
+  const trustLevel = principal.kind === 'user' ? principal.ceiling.trustLevel : 'sandboxed';
   for (;;) {
     const session = sessions.get(id) ?? (await sessions.load(id));
-    if (session !== undefined) return requireOwner(session, draft.userId);
+    if (session !== undefined) {
+      // A session that the caller may not use is answered like one that never existed.
+      if (!mayUseSession(session, principal)) throw sessionNotUsableError();
+      return session;
+    }
     const remains = await store.remains(id);
     if (remains !== undefined) {
-      throw remains.record.userId === draft.userId ? sessionGoneError(remains.reason) : createUnknownError();
+      throw remains.record.userId === userId ? sessionGoneError(remains.reason) : sessionNotUsableError();
     }
     try {
-      return (await sessions.create({ ...draft, id })).session;
+      return (await sessions.create({ ...draft, trustLevel, id })).session;
     } catch (error) {
       if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
     }
   }
-}
-
-async function findUserSession(
-  { sessions, store }: SessionLayer,
-  userId: string,
-  requestedId: unknown,
-): Promise<Session> {
-  if (typeof requestedId !== 'string' || !isSuppliedId(requestedId)) throw createUnknownError();
-  const session = sessions.get(requestedId) ?? (await sessions.load(requestedId));
-  if (session !== undefined && !isGatewaySession(session)) return requireOwner(session, userId);
-  const remains = await store.remains(requestedId);
-  throw remains?.record.userId === userId ? sessionGoneError(remains.reason) : createUnknownError();
-}
-
-/** Another user's session is answered like one that never existed. */
-function requireOwner(session: Session, userId: string): Session {
-  if (session.userId === userId) return session;
-  throw createUnknownError();
-}
-
-function createUnknownError(): AmbitError {
-  return new AmbitError('SESSION_NOT_FOUND', { hint: 'Use a session that was opened for you, or none.' });
 }

@@ -1,28 +1,39 @@
 import { randomUUID } from 'node:crypto';
 import type { AmbitError } from '../../errors.ts';
-import type { ActingSession } from '../../rules/session-base.ts';
-import { findLowestTrust } from '../../rules/trust-level.ts';
+import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
+import type { UserSessions } from '../../sessions/user-sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import { freezeContext, type OwnContext, type SessionContext } from '../sdk/context.ts';
-import type { SessionState } from '../sdk/session-state.ts';
+import {
+  freezeContext,
+  type OwnContext,
+  type SessionContext,
+  type SessionLife,
+  type UnprintedMembers,
+} from '../sdk/context.ts';
+import type { FindWorkspaces } from './declared-workspaces.ts';
+import type { IdentifyCaller } from './identify-caller.ts';
 import type { NamedSessions } from './named-sessions.ts';
-import type { PrincipalOf } from './options.ts';
 import type { ServerSettings } from './settings.ts';
 
 /** The session a call belongs to, and how to describe it to the handler. */
 export interface ResolvedSession {
   readonly session: Session;
+  /** The caller, for the session tools; undefined behind Ambit, which offers its own tools. */
+  readonly principal: Principal | undefined;
+  /** The workspaces that the caller may use; null for all. */
+  readonly workspaces: readonly string[] | null;
   /** False for sessions of Ambit, which counts their calls itself. */
   readonly isCounted: boolean;
   /** Another session replaces it when it is gone: this server does not decide whether the caller may go on. */
   readonly isRenewable: boolean;
-  /** The sessions that the session tools show to this caller; undefined behind Ambit, which offers its own tools. */
-  readonly toolScope: 'user' | 'session' | undefined;
+  /** The session ends with the call. */
+  readonly endsWithCall?: boolean;
   /** The error to answer with when the session is gone, if there is a better one than the store's. */
   explainGone?(): Promise<AmbitError>;
-  createContext(session: Session, state: SessionState): SessionContext;
+  /** The context of a session of Ambit; undefined for a session of this server. */
+  createContext?(members: Partial<UnprintedMembers>): SessionContext;
 }
 
 export interface SessionLayer {
@@ -30,14 +41,17 @@ export interface SessionLayer {
   readonly store: SessionStore;
   readonly sessions: Sessions;
   readonly namedSessions: NamedSessions;
-  readonly principal: PrincipalOf | undefined;
+  readonly userSessions: UserSessions;
+  readonly identifyCaller: IdentifyCaller;
+  readonly findWorkspaces: FindWorkspaces;
 }
 
-/** The most that the credential of one call allows; the session may allow less. */
-type CallBounds = Pick<ActingSession, 'trustLevel' | 'permissions'>;
-
 /** Describes a session of the server's own to a handler. */
-export function createOwnContext(session: Session, state: SessionState, bounds: CallBounds = session): OwnContext {
+export function createOwnContext(
+  session: Session,
+  workspacePath: string | undefined,
+  members: Partial<UnprintedMembers>,
+): OwnContext {
   return freezeContext<OwnContext>(
     {
       status: 'own',
@@ -46,14 +60,23 @@ export function createOwnContext(session: Session, state: SessionState, bounds: 
       userId: session.userId,
       agentId: session.agentId,
       workspaceId: session.workspaceId,
-      workspacePath: undefined,
-      trustLevel: findLowestTrust([session.trustLevel, bounds.trustLevel]),
-      permissions: session.permissions.filter((each) => bounds.permissions.includes(each)),
+      workspacePath,
+      trustLevel: session.trustLevel,
+      permissions: [...session.permissions],
       issuedAt: undefined,
       expiresAt: undefined,
       reason: undefined,
       code: undefined,
     },
-    state,
+    members,
   );
+}
+
+/** Describes the life of a session at the time of a call. */
+export function describeLife(session: Session, now: number): SessionLife {
+  const { name, parentId, createdAt, ttlSeconds, endsAt, metadata } = session;
+  const expiresAt = Math.min(now + ttlSeconds * 1000, endsAt);
+  const life = { name, parentId, createdAt, lastActiveAt: now, ttlSeconds, expiresAt, endsAt };
+  // A copy, so that no handler can change what another one reads.
+  return Object.freeze({ ...life, metadata: structuredClone(metadata) as SessionLife['metadata'] });
 }

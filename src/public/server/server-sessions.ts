@@ -1,14 +1,26 @@
-import { AmbitError } from '../../errors.ts';
-import { checkMetadata, checkPermissions } from '../../sessions/check-fields.ts';
+import { workspaceSlug } from '../../config/schema/schema-parts.ts';
+import type { PolicyAdmin } from '../../context/for-models/governance.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { createSafeLog } from '../../observability/log/safe-log.ts';
+import { createStderrLog } from '../../observability/log/stderr-log.ts';
+import { checkDraft, checkPermissions, checkTrust } from '../../sessions/check-fields.ts';
 import type { Restriction, SessionDraft, SessionEndReason, SessionView } from '../../sessions/session.ts';
 import { isSuppliedId, sessionViewOf } from '../../sessions/session.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { type HandlerWrapper, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
+import { createSelectionReader, type SelectionReader } from './client-selection.ts';
+import { createConnections, type ServerConnections } from './connections.ts';
+import { createFindWorkspaces } from './declared-workspaces.ts';
 import { isGatewaySession, toPublicId } from './gateway-sessions.ts';
+import { addInstructions, readTexts } from './governance.ts';
+import { toTransportSessionId } from './http-sessions.ts';
+import { toLibraryError } from './library-hints.ts';
+import { offerToolHandlers } from './offer-tools.ts';
 import type { OwnOptions, ServerSessionsOptions } from './options.ts';
 import { wrapInSessions } from './run-in-session.ts';
+import { readFileOptions } from './server-files.ts';
 import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
-import { readSettings } from './settings.ts';
+import { maxMetadataBytes, readSettings, type ServerSettings } from './settings.ts';
 
 /** The sessions of a server, shared by all of its instances. */
 export interface ServerSessions {
@@ -24,6 +36,12 @@ export interface ServerSessions {
   onOpened(listener: (session: SessionFacts) => void): () => void;
   onEnded(listener: (session: SessionFacts, reason: SessionEndReason) => void): () => void;
   onRestricted(listener: (session: SessionFacts) => void): () => void;
+  /** Policies and objectives in the store, with the option `governance`. */
+  readonly policies: Omit<PolicyAdmin, 'preview'>;
+  /** Says that the answers of `governance.resolve` have changed. Sessions that have the block get a notice. */
+  policiesChanged(): void;
+  /** The public keys that verify the signature of a policy block, as a JWK Set. */
+  jwks(): Promise<{ readonly keys: readonly Readonly<Record<string, unknown>>[] }>;
   /** Ends the sessions of this process and releases the store. Later calls are refused. */
   close(): Promise<void>;
 }
@@ -31,6 +49,7 @@ export interface ServerSessions {
 /** Sessions that `withSessions()` can attach to a server. */
 interface AttachableSessions extends ServerSessions {
   readonly wrapper: HandlerWrapper;
+  readonly connections: ServerConnections;
   readonly transport: 'stdio' | 'http' | undefined;
 }
 
@@ -48,6 +67,7 @@ export function createServerSessions(options: ServerSessionsOptions = {}): Serve
  */
 export function withSessions<S extends SecurableServer>(server: S, given?: ServerSessions | OwnOptions): S {
   const attachable = toAttachable(given);
+  attachable.connections.watch('server' in server ? server.server : server);
   return wrapHandlers(server, { calledAs: 'withSessions', transport: attachable.transport }, attachable.wrapper);
 }
 
@@ -62,6 +82,12 @@ function toAttachable(given: ServerSessions | OwnOptions | undefined): Attachabl
 
 function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): AttachableSessions {
   const settings = readSettings(options);
+  const findWorkspaces = createFindWorkspaces(options.workspaces, settings.local.workspace);
+  const selections = createSelectionReader(options.announceKeys ?? ['ambit']);
+  if (options.governance !== undefined) readTexts(options.governance);
+  if (options.files) readFileOptions(options.files);
+  const log = createSafeLog(options.log ?? createStderrLog());
+  if (settings.problem !== undefined) log.warn('environment is not valid', { error: settings.problem.message });
   const events = createSessionEvents();
   // The first call reports the failure, and may come later than it.
   if (options.store instanceof Promise) options.store.catch(() => {});
@@ -69,10 +95,11 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
   let closing: Promise<void> | undefined;
   let cancelCloseAtExit = () => {};
 
-  function openLayer(): Promise<OpenSessionLayer> {
+  async function openLayer(): Promise<OpenSessionLayer> {
+    if (settings.problem !== undefined) throw settings.problem;
     if (closing !== undefined) throw new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' });
     // A store that cannot be opened now may be there for the next call.
-    opening ??= openSessionLayer(options, settings, events).then(
+    opening ??= openSessionLayer(options, { settings, findWorkspaces, events, log }).then(
       (opened) => {
         cancelCloseAtExit = closeAtExit(attachable.close);
         return opened;
@@ -85,6 +112,8 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
     return opening;
   }
 
+  const connections = watchConnections({ options, settings, openLayer, getOpened: async () => opening, ...selections });
+
   /** Finds the id in the store by the id that callers know. */
   async function findId(id: string): Promise<string> {
     const { store } = await openLayer();
@@ -96,19 +125,24 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
 
   const attachable: AttachableSessions = {
     wrapper: wrapInSessions({
-      openLayer: async () => openLayer(),
+      openLayer,
       context: options.context ?? {},
+      selections,
+      connections,
+      metrics: options.metrics,
       servesHttp,
-      offersTools: options.tools === true,
+      offersTools: offersOwnTools(options),
       countsBytes: Object.values(options.quotas ?? {}).some(({ totalBytes }) => totalBytes !== undefined),
     }),
+    connections,
     transport: options.context?.transport,
 
-    async open(draft = {}) {
-      const { sessions } = await openLayer();
-      const { record, token } = await sessions.create(checkDraft(draft, settings));
-      return { ...toPublicView(record), token };
-    },
+    open: (draft = {}) =>
+      withLibraryHints(async () => {
+        const { sessions } = await openLayer();
+        const { record, token } = await sessions.create(checkNewSession(draft, settings));
+        return { ...toPublicView(record), token };
+      }),
 
     async list(filter = {}) {
       const { sessions } = await openLayer();
@@ -131,18 +165,30 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
       }
     },
 
-    async restrict(id, change) {
-      const { sessions, store } = await openLayer();
-      const storedId = await findId(id);
-      await sessions.restrict(storedId, change);
-      const record = await store.get(storedId);
-      if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
-      return toPublicView(record);
-    },
+    restrict: (id, change) =>
+      withLibraryHints(async () => {
+        const { sessions, store } = await openLayer();
+        const storedId = await findId(id);
+        const { trustLevel, permissions } = change;
+        await sessions.restrict(storedId, {
+          ...change,
+          ...(trustLevel === undefined ? {} : { trustLevel: checkTrust(trustLevel) }),
+          ...(permissions === undefined ? {} : { permissions: checkPermissions(permissions) }),
+        });
+        const record = await store.get(storedId);
+        if (record === undefined) throw new AmbitError('SESSION_NOT_FOUND');
+        return toPublicView(record);
+      }),
 
     onOpened: events.opened.add,
     onEnded: events.ended.add,
     onRestricted: events.restricted.add,
+
+    policies: createPolicyAdmin(openLayer),
+    policiesChanged: () => void opening?.then(({ governance }) => governance?.invalidate()).catch(() => {}),
+    async jwks() {
+      return JSON.parse((await openGovernance(openLayer)).jwks()) as Awaited<ReturnType<ServerSessions['jwks']>>;
+    },
 
     close() {
       closing ??= (async () => {
@@ -157,29 +203,91 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
   return attachable;
 }
 
+interface WatchParts {
+  readonly options: ServerSessionsOptions;
+  readonly settings: ServerSettings;
+  readonly openLayer: () => Promise<OpenSessionLayer>;
+  /** The session layer, if it was opened. */
+  readonly getOpened: () => Promise<OpenSessionLayer | undefined>;
+  readonly readAnnounced: SelectionReader['readAnnounced'];
+}
+
+/** Watches the connections of servers, for everything that handlers do not see. */
+function watchConnections({ options, settings, openLayer, getOpened, readAnnounced }: WatchParts): ServerConnections {
+  /** Ends the session of a connection that is over, unless it outlives connections. */
+  async function endConnection(server: object, transportId: string | undefined): Promise<void> {
+    const opened = await getOpened();
+    if (transportId !== undefined) await opened?.sessions.end(toTransportSessionId(transportId), 'closed');
+    await opened?.stdio.disconnect(server);
+  }
+
+  return createConnections({
+    readAnnounced,
+    async changeGreeting(answer) {
+      if (options.governance === undefined || settings.startedByAmbit) return answer;
+      const { governance } = await openLayer().catch(() => ({ governance: undefined }));
+      return governance === undefined ? answer : addInstructions(governance, answer);
+    },
+    onConnect(server) {
+      if (offersOwnTools(options)) offerToolHandlers(server);
+    },
+    // The store may be closed already, and then the sessions have been unloaded.
+    onClosed: (server, transportId) => void endConnection(server, transportId).catch(() => {}),
+  });
+}
+
+function offersOwnTools({ tools, files, governance }: ServerSessionsOptions): boolean {
+  return tools === true || Boolean(files) || governance !== undefined;
+}
+
 function toPublicView(record: SessionRecord): SessionView {
   const view = sessionViewOf(record);
   const named = { id: view.id, name: view.name ?? undefined };
   return { ...view, id: toPublicId(named), name: isGatewaySession(named) ? null : view.name };
 }
 
-const maxMetadataBytes = 10_240;
 const reservedName = /^[a-z]+:/;
 
-function checkDraft(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: ReturnType<typeof readSettings>) {
-  const { id, name, ttlSeconds } = draft;
-  if (id !== undefined && !isSuppliedId(id)) {
-    throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
-  }
+/** Checks a draft as the gateway does. */
+function checkNewSession(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: ServerSettings) {
+  const { name, workspaceId, trustLevel = local.trustLevel, userId = local.userId } = draft;
+  const { maxLifetimeSeconds } = bounds;
+  const { permissions } = checkDraft(draft, { maxLifetimeSeconds, metadataBytes: maxMetadataBytes });
   if (name !== undefined && reservedName.test(name)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'The name of a session must not start with a word and ":".' });
   }
-  if (ttlSeconds !== undefined && ttlSeconds > bounds.maxLifetimeSeconds) {
-    throw new AmbitError('REQUEST_INVALID', { what: `The ttl must be at most ${bounds.maxLifetimeSeconds} s.` });
+  if (workspaceId !== undefined && !workspaceSlug.test(String(workspaceId))) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: `"${String(workspaceId).slice(0, 63)}" is not the slug of a workspace.`,
+    });
   }
-  checkMetadata(draft.metadata, maxMetadataBytes);
-  const { trustLevel = local.trustLevel, userId = local.userId } = draft;
-  return { ...draft, userId, trustLevel, permissions: checkPermissions(draft.permissions ?? []) };
+  return { ...draft, userId, trustLevel: checkTrust(trustLevel), permissions };
+}
+
+async function withLibraryHints<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw isAmbitError(error) ? toLibraryError(error) : error;
+  }
+}
+
+async function openGovernance(openLayer: () => Promise<OpenSessionLayer>) {
+  const { governance } = await openLayer();
+  if (governance !== undefined) return governance;
+  throw new AmbitError('CONFIG_INVALID', { what: 'These sessions have no policies: set the option "governance".' });
+}
+
+function createPolicyAdmin(openLayer: () => Promise<OpenSessionLayer>): ServerSessions['policies'] {
+  const openTexts = async () => (await openGovernance(openLayer)).texts;
+  return {
+    list: async () => (await openTexts()).policies(),
+    set: async (draft) => (await openTexts()).setPolicy(draft),
+    remove: async (scope, name) => (await openTexts()).removePolicy(scope, name),
+    objectives: async () => (await openTexts()).objectives(),
+    addObjective: async (draft) => (await openTexts()).addObjective(draft),
+    removeObjective: async (id) => (await (await openTexts()).removeObjective(id)) !== undefined,
+  };
 }
 
 const closersAtExit = new Set<() => Promise<void>>();

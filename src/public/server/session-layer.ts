@@ -1,39 +1,27 @@
-import type { Governance } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { Log } from '../../observability/log/log.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
-import type { Session, SessionEndReason, UnloadReason } from '../../sessions/session.ts';
-import { sessionGoneError } from '../../sessions/session.ts';
-import { createSessions } from '../../sessions/sessions.ts';
-import type { ToolResult } from '../../sessions/tools/toolset.ts';
+import type { Session, SessionEndReason } from '../../sessions/session.ts';
+import { createSessions, type Sessions } from '../../sessions/sessions.ts';
+import type { Toolset } from '../../sessions/tools/toolset.ts';
+import { mostTrustIn } from '../../sessions/trust-bounds.ts';
+import { createUserSessions, type UserSessions } from '../../sessions/user-sessions.ts';
+import { createIgnoredWorkspaceLog } from '../../sessions/workspace-choice.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
-import { isObject } from '../sdk/call.ts';
-import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
+import { createHandlerCache, type HandlerCache } from './cache-result.ts';
+import type { FindWorkspaces } from './declared-workspaces.ts';
 import { toPublicId } from './gateway-sessions.ts';
-import { createOwnGovernance } from './governance.ts';
+import { openServerGovernance, type ServerGovernance } from './governance.ts';
+import { createIdentifyCaller } from './identify-caller.ts';
 import { createNamedSessions } from './named-sessions.ts';
 import type { ServerSessionsOptions } from './options.ts';
-import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
+import type { SessionLayer } from './resolved-session.ts';
+import { createRunningCalls, type RunningCalls } from './running-calls.ts';
+import { createLayerFiles } from './server-files.ts';
 import type { ServerSettings } from './settings.ts';
 import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
-
-/** The session tools (`session_info` and others) beside the tools of the server itself. */
-interface ServerSessionTools {
-  has(name: string | undefined): name is string;
-  call(name: string, args: unknown, session: Session, toolScope: ResolvedSession['toolScope']): Promise<ToolResult>;
-  /** Adds the session tools to the last page of a `tools/list` result. */
-  addToList(result: unknown): unknown;
-}
-
-/**
- * Calls that wait for their handlers. When their session ends they are answered at once, whatever the handler does
- * afterwards. A call that ends its own session still gets its answer.
- */
-interface RunningCalls {
-  run<R>(sessionId: string, call: ActiveCall, work: () => Promise<R>): Promise<R>;
-  end(sessionId: string, reason: UnloadReason): void;
-}
 
 interface Listeners<A extends unknown[]> {
   add(listener: (...given: A) => void): () => void;
@@ -43,8 +31,13 @@ interface Listeners<A extends unknown[]> {
 export interface OpenSessionLayer extends SessionLayer {
   readonly stdio: StdioSessions;
   readonly runningCalls: RunningCalls;
-  readonly tools: ServerSessionTools | undefined;
-  readonly governance: Governance | undefined;
+  readonly callCounts: CallCounts;
+  readonly log: Log;
+  readonly logIgnoredWorkspaceOnce: (session: Session, asked: string) => void;
+  /** The tools beside those of the server itself. */
+  readonly tools: Toolset | undefined;
+  readonly governance: ServerGovernance | undefined;
+  readonly cache: HandlerCache;
   close(): Promise<void>;
 }
 
@@ -57,49 +50,104 @@ export interface SessionEvents {
   readonly restricted: Listeners<[SessionFacts]>;
 }
 
+/** Counts the tool calls of each session in this process. */
+export interface CallCounts {
+  add(sessionId: string): void;
+  take(sessionId: string): number;
+}
+
 export function createSessionEvents(): SessionEvents {
   return { opened: createListeners(), ended: createListeners(), restricted: createListeners() };
 }
 
+interface LayerParts {
+  readonly settings: ServerSettings;
+  readonly findWorkspaces: FindWorkspaces;
+  readonly events: SessionEvents;
+  readonly log: Log;
+}
+
 /** Opens everything that lives as long as the session layer. */
-export async function openSessionLayer(
-  options: ServerSessionsOptions,
-  settings: ServerSettings,
-  events: SessionEvents,
-): Promise<OpenSessionLayer> {
+export async function openSessionLayer(options: ServerSessionsOptions, parts: LayerParts): Promise<OpenSessionLayer> {
+  const { settings, findWorkspaces, events, log } = parts;
+  const { storeDir } = settings;
   const store = await openLayerStore(options, settings);
   const quotas = options.quotas ?? {};
   const now = options.context?.now;
   const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas, ...(now && { now }) });
   const runningCalls = createRunningCalls();
-  sessions.onOpened((session) => events.opened.notify(toSessionFacts(session)));
+  const callCounts = createCallCounts();
+  const cache = createHandlerCache((found) => options.metrics?.cacheLookedUp?.(found), now);
+  const governance =
+    options.governance === undefined
+      ? undefined
+      : await openServerGovernance(options.governance, { store, storeDir, log, now });
+  const files = options.files ? createLayerFiles(options.files, { store, storeDir, findWorkspaces, log }) : undefined;
+  const { metrics } = options;
+  sessions.onOpened((session) => {
+    log.debug?.('session opened', { session: session.id, user: session.userId, trust: session.trustLevel });
+    metrics?.sessionOpened?.(session.trustLevel);
+    events.opened.notify(toSessionFacts(session));
+  });
   sessions.onRestricted((session) => events.restricted.notify(toSessionFacts(session)));
   sessions.onEnded((session, reason) => {
     runningCalls.end(session.id, reason);
-    if (reason !== 'unloaded') events.ended.notify(toSessionFacts(session), reason);
+    const calls = callCounts.take(session.id);
+    if (reason === 'unloaded') return;
+    cache.forget(session.id);
+    void files?.forget(session.id).catch(() => {});
+    const seconds = Math.max(0, (now?.() ?? Date.now()) - session.createdAt) / 1000;
+    log.debug?.('session ended', { session: session.id, user: session.userId, reason, seconds });
+    metrics?.sessionEnded?.(reason, seconds, calls);
+    events.ended.notify(toSessionFacts(session), reason);
   });
-  const stdio = stdioSessions({ sessions, settings });
-  const governance = options.governance === undefined ? undefined : createOwnGovernance(options.governance, store);
+  const stdio = stdioSessions({ sessions, settings, findWorkspaces });
+  const hasOwnTools = options.tools === true || files !== undefined || governance !== undefined;
   return {
     settings,
     store,
     sessions,
     stdio,
     runningCalls,
-    tools:
-      options.tools === true
-        ? createServerSessionTools({ sessions, store, contextOf: governance?.contextOf })
-        : undefined,
+    callCounts,
+    cache,
+    log,
+    logIgnoredWorkspaceOnce: createIgnoredWorkspaceLog(log),
+    tools: hasOwnTools
+      ? createOwnTools({
+          sessions,
+          store,
+          files,
+          contextOf: governance?.contextOf,
+          hasSessionTools: options.tools === true,
+        })
+      : undefined,
     governance,
+    findWorkspaces,
     namedSessions: createNamedSessions(sessions, store),
-    principal: options.principal,
+    userSessions: createLayerUserSessions(sessions, log),
+    identifyCaller: createIdentifyCaller(options, log),
     async close() {
       await governance?.close();
       await stdio.close();
+      await files?.close();
       await sessions.close();
+      cache.close();
       if (options.store === undefined) await store.close();
     },
   };
+}
+
+/** A session that a user opens by calling has what the credential allows. */
+function createLayerUserSessions(sessions: Sessions, log: Log): UserSessions {
+  return createUserSessions({
+    sessions,
+    log,
+    open: ({ userId = '', ...draft }, { ceiling } = {}) => {
+      const trustLevel = ceiling === undefined ? 'sandboxed' : mostTrustIn(ceiling, draft.workspaceId);
+      return sessions.create({ ...draft, userId, trustLevel });
+    },
+  });
 }
 
 function toSessionFacts(session: Session): SessionFacts {
@@ -145,44 +193,14 @@ function createListeners<A extends unknown[]>(): Listeners<A> {
   };
 }
 
-function createRunningCalls(): RunningCalls {
-  const calls = new Map<string, Map<ActiveCall, (error: Error) => void>>();
+function createCallCounts(): CallCounts {
+  const counts = new Map<string, number>();
   return {
-    async run(sessionId, call, work) {
-      const ofSession = calls.get(sessionId) ?? new Map<ActiveCall, (error: Error) => void>();
-      calls.set(sessionId, ofSession);
-      const ended = new Promise<never>((_, reject) => void ofSession.set(call, reject));
-      try {
-        return await Promise.race([work(), ended]);
-      } finally {
-        ofSession.delete(call);
-        if (ofSession.size === 0 && calls.get(sessionId) === ofSession) calls.delete(sessionId);
-      }
-    },
-    end(sessionId, reason) {
-      const error =
-        reason === 'unloaded' || reason === 'closed'
-          ? new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' })
-          : sessionGoneError(reason);
-      const current = activeCall.getStore();
-      for (const [call, refuse] of calls.get(sessionId) ?? []) if (call !== current) refuse(error);
-    },
-  };
-}
-
-function createServerSessionTools(parts: Parameters<typeof createOwnTools>[0]): ServerSessionTools {
-  const tools = createOwnTools(parts);
-  return {
-    has: (name): name is string => name !== undefined && tools.has(name),
-    call: (name, args, session, toolScope) => {
-      const { id, userId } = session;
-      if (toolScope === 'user') return tools.call(name, args, { session, principal: { kind: 'local', userId } });
-      return tools.call(name, args, { session, principal: { kind: 'session', sessionId: id, userId } });
-    },
-    addToList(result) {
-      if (!isObject(result) || !Array.isArray(result['tools'])) return result;
-      const theirs = result['tools'].filter((each) => !(isObject(each) && tools.has(String(each['name']))));
-      return { ...result, tools: result['nextCursor'] === undefined ? [...theirs, ...tools.list()] : theirs };
+    add: (id) => void counts.set(id, (counts.get(id) ?? 0) + 1),
+    take(id) {
+      const count = counts.get(id) ?? 0;
+      counts.delete(id);
+      return count;
     },
   };
 }

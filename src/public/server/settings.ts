@@ -1,10 +1,12 @@
-import { AmbitError } from '../../errors.ts';
+import { isAbsolute } from 'node:path';
+import { assertPrefixes } from '../../context/for-tools/session-context.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { localUser } from '../../identity/principal.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { checkPermissions } from '../../sessions/check-fields.ts';
-import { readSessionVariables } from '../../sessions/session-environment.ts';
+import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
+import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
 import type { SessionBounds } from '../../sessions/sessions.ts';
-import { startEnvironment } from '../sdk/current-session.ts';
+import { type Environment, startEnvironment } from '../sdk/current-session.ts';
 import type { ServerSessionsOptions } from './options.ts';
 
 /** The settings of this server: from the options, else from the environment, else the defaults. */
@@ -14,7 +16,9 @@ export interface ServerSettings {
   readonly storeDir: string | undefined;
   /** Ambit started this process, so the environment comes from Ambit. */
   readonly startedByAmbit: boolean;
-  /** The session that the environment of this process names. */
+  /** An invalid environment variable. The author cannot correct it, so calls are refused with it. */
+  readonly problem: AmbitError | undefined;
+  /** The session that the options or the environment of this process name. */
   readonly named: {
     readonly id: string | undefined;
     readonly token: string | undefined;
@@ -26,38 +30,82 @@ export interface ServerSettings {
     readonly agentId: string | undefined;
     readonly trustLevel: TrustLevel;
     readonly permissions: readonly string[];
+    /** A slug or an absolute path. */
+    readonly workspace: string | undefined;
   };
 }
 
+export const maxMetadataBytes = 10_240;
+
+/** Reads the settings. Throws if an option is invalid. */
 export function readSettings(options: ServerSessionsOptions): ServerSettings {
   const env = options.context?.env ?? startEnvironment;
-  const named = readSessionVariables(env, (what) => new AmbitError('CONFIG_INVALID', { what: `${what}.` }));
-  const { local = {}, maxLifetimeSeconds = 86_400 } = options;
-  const ttlSeconds = options.ttlSeconds ?? named.draft.ttlSeconds ?? Math.min(3600, maxLifetimeSeconds);
-  if (ttlSeconds > maxLifetimeSeconds) {
-    throw new AmbitError('CONFIG_INVALID', {
-      what: `Sessions end after ${maxLifetimeSeconds} s in any case; a ttl of ${ttlSeconds} s has no effect.`,
-    });
-  }
-  const userId = local.userId ?? named.draft.userId;
+  const { local = {}, envPrefix = 'AMBIT', maxLifetimeSeconds = 86_400 } = options;
+  assertPrefixes([envPrefix]);
+  const { variables, problem } = readVariables(env, envPrefix, maxLifetimeSeconds);
+  const ttlSeconds = options.ttlSeconds ?? variables?.draft.ttlSeconds ?? Math.min(3600, maxLifetimeSeconds);
   const { maxSessions = 1000, maxPerUser = Math.min(200, maxSessions) } = options;
   for (const [name, value] of Object.entries({ ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser })) {
     if (!Number.isSafeInteger(value) || value < 1) {
       throw new AmbitError('CONFIG_INVALID', { what: `${name} must be a whole number of at least 1.` });
     }
   }
+  if (ttlSeconds > maxLifetimeSeconds)
+    throw new AmbitError('CONFIG_INVALID', { what: describeLongTtl(ttlSeconds, maxLifetimeSeconds) });
+  const userId = local.userId ?? variables?.draft.userId;
+  const agentId = local.agentId ?? variables?.draft.agentId;
+  const id = local.id ?? variables?.id;
+  const given = {
+    ...(id === undefined ? {} : { id }),
+    ...(userId === undefined ? {} : { userId }),
+    ...(agentId === undefined ? {} : { agentId }),
+    permissions: local.permissions ?? [],
+  };
+  const { permissions } = checkDraft(given, { maxLifetimeSeconds, metadataBytes: maxMetadataBytes });
   return {
     bounds: { ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser },
-    includeMeta: options.includeMeta ?? named.includeMeta ?? false,
-    storeDir: options.storeDir ?? named.storeDir,
+    includeMeta: options.includeMeta ?? variables?.includeMeta ?? false,
+    storeDir: options.storeDir ?? variables?.storeDir,
     startedByAmbit: Boolean(env.AMBIT_JWKS || env.AMBIT_TRUST_LEVEL),
-    named: { id: named.id, token: named.token, userId },
+    problem,
+    named: { id, token: variables?.token, userId },
     local: {
       userId: userId ?? localUser,
-      agentId: local.agentId ?? named.draft.agentId,
-      // Unknown never means direct.
-      trustLevel: local.trustLevel === 'direct' ? 'direct' : 'sandboxed',
-      permissions: checkPermissions(local.permissions ?? []),
+      agentId,
+      trustLevel: checkTrust(local.trustLevel ?? 'sandboxed'),
+      permissions,
+      workspace: local.workspace ?? variables?.workspacePath,
     },
   };
+}
+
+/** Reads the environment. An invalid value is returned as a problem, so that the client learns of it. */
+function readVariables(
+  env: Environment,
+  prefix: string,
+  maxLifetimeSeconds: number,
+): { readonly variables?: SessionEnvironment; readonly problem: AmbitError | undefined } {
+  const createError = (what: string) =>
+    new AmbitError('CONFIG_INVALID', {
+      what: `${what}.`,
+      hint: 'Correct the environment of this server and restart it.',
+    });
+  try {
+    const variables = readSessionVariables(env, createError, prefix);
+    const { ttlSeconds } = variables.draft;
+    if (ttlSeconds !== undefined && ttlSeconds > maxLifetimeSeconds)
+      throw createError(
+        `${prefix}_SESSION_TTL_SECONDS: ${describeLongTtl(ttlSeconds, maxLifetimeSeconds).slice(0, -1)}`,
+      );
+    if (variables.workspacePath !== undefined && !isAbsolute(variables.workspacePath))
+      throw createError(`${prefix}_WORKSPACE_PATH must be an absolute path`);
+    return { variables, problem: undefined };
+  } catch (error) {
+    if (!isAmbitError(error)) throw error;
+    return { problem: error };
+  }
+}
+
+function describeLongTtl(ttlSeconds: number, maxSeconds: number): string {
+  return `Sessions end after ${maxSeconds} s in any case; a ttl of ${ttlSeconds} s has no effect.`;
 }

@@ -1,40 +1,61 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Session } from '../../sessions/session.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
-import { createOwnContext, type ResolvedSession, type SessionLayer } from './resolved-session.ts';
+import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
 
 export interface StdioSessions {
   resolve(server: object): Promise<ResolvedSession>;
+  /** Ends the session that was opened for this server, whose client has left. */
+  disconnect(server: object): Promise<void>;
   /** Ends the sessions that were opened for this process: nobody else has a token of them. */
   close(): Promise<void>;
 }
 
+type StdioParts = Pick<SessionLayer, 'sessions' | 'settings' | 'findWorkspaces'>;
+
+interface PipeSessions {
+  resolve(): Promise<ResolvedSession>;
+  /** The sessions that were opened for this pipe and have not ended. */
+  readonly opened: Set<string>;
+}
+
 /**
  * Sessions over stdio without Ambit: the caller is whoever started this process. The session is the one they named, or
- * one that opens with the first call and lasts as long as the process. There is normally one server to a pipe. Several
+ * one that opens with the first call and lasts as long as the connection. There is normally one server to a pipe. Several
  * servers get a session each, because such a pipe may be a network in disguise.
  */
-export function stdioSessions(layer: Pick<SessionLayer, 'sessions' | 'settings'>): StdioSessions {
-  const openedHere = new Set<string>();
-  const resolvers = new WeakMap<object, () => Promise<ResolvedSession>>();
-  layer.sessions.onEnded(({ id }, reason) => void (reason !== 'unloaded' && openedHere.delete(id)));
+export function stdioSessions(layer: StdioParts): StdioSessions {
+  const { sessions } = layer;
+  const pipes = new Map<object, PipeSessions>();
+  sessions.onEnded(({ id }, reason) => {
+    if (reason === 'unloaded') return;
+    for (const { opened } of pipes.values()) opened.delete(id);
+  });
+
+  async function endOpened({ opened }: PipeSessions): Promise<void> {
+    await Promise.all([...opened].map((id) => sessions.end(id, 'closed').catch(() => false)));
+  }
+
   return {
     resolve(server) {
-      const resolve = resolvers.get(server) ?? createPipeResolver(layer, openedHere);
-      resolvers.set(server, resolve);
-      return resolve();
+      const pipe = pipes.get(server) ?? createPipeSessions(layer);
+      pipes.set(server, pipe);
+      return pipe.resolve();
+    },
+    async disconnect(server) {
+      const pipe = pipes.get(server);
+      pipes.delete(server);
+      if (pipe !== undefined) await endOpened(pipe);
     },
     async close() {
-      await Promise.all([...openedHere].map((id) => layer.sessions.end(id, 'closed').catch(() => false)));
+      await Promise.all([...pipes.values()].map(endOpened));
     },
   };
 }
 
-function createPipeResolver(
-  { sessions, settings }: Pick<SessionLayer, 'sessions' | 'settings'>,
-  openedHere: Set<string>,
-): () => Promise<ResolvedSession> {
+function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts): PipeSessions {
   const { named, local } = settings;
+  const openedHere = new Set<string>();
   let opening: Promise<Session> | undefined;
 
   async function findSession(): Promise<Session> {
@@ -64,10 +85,26 @@ function createPipeResolver(
     }
   }
 
+  async function findLocalWorkspace(): Promise<{ readonly workspaceId?: string }> {
+    if (local.workspace === undefined) return {};
+    const [workspaceId] = (await findWorkspaces(local)).findIds(local.workspace);
+    if (workspaceId !== undefined) return { workspaceId };
+    throw new AmbitError('CONFIG_INVALID', {
+      what: 'The workspace that this server was started in is not one of its workspaces.',
+      hint: 'Set "local.workspace", or the path of the workspace in the environment, to one of the option "workspaces".',
+    });
+  }
+
   async function createSession(id?: string): Promise<Session> {
-    const { agentId, ...rest } = local;
-    const draft = { ...rest, ...(agentId === undefined ? {} : { agentId }), ...(id === undefined ? {} : { id }) };
-    const { session } = await sessions.create(draft);
+    const { userId, agentId, trustLevel, permissions } = local;
+    const { session } = await sessions.create({
+      userId,
+      trustLevel,
+      permissions,
+      ...(agentId === undefined ? {} : { agentId }),
+      ...(id === undefined ? {} : { id }),
+      ...(await findLocalWorkspace()),
+    });
     if (id === undefined) openedHere.add(session.id);
     return session;
   }
@@ -93,18 +130,21 @@ function createPipeResolver(
     });
   }
 
-  return async () => {
-    const opened = openOnce();
-    const { id } = await opened;
-    const session = sessions.get(id) ?? (await sessions.load(id));
-    if (session === undefined) throw await explainGone(id, opened);
-    return {
-      session,
-      isCounted: true,
-      isRenewable: false,
-      toolScope: 'user',
-      explainGone: () => explainGone(id, opened),
-      createContext: createOwnContext,
-    };
+  return {
+    opened: openedHere,
+    async resolve() {
+      const opened = openOnce();
+      const { id } = await opened;
+      const session = sessions.get(id) ?? (await sessions.load(id));
+      if (session === undefined) throw await explainGone(id, opened);
+      return {
+        session,
+        principal: { kind: 'local', userId: session.userId },
+        workspaces: null,
+        isCounted: true,
+        isRenewable: false,
+        explainGone: () => explainGone(id, opened),
+      };
+    },
   };
 }

@@ -39,11 +39,11 @@ async function client(...given: Parameters<typeof connectHttp>) {
 }
 
 describe.each(['modern', 'handshake'] as const)('without a transport session, %s era', (era) => {
-  test('L2: the credential names the caller; a user has one default session for all server instances', async () => {
+  test('L2: the credential names the caller and has one default session for all server instances', async () => {
     const serve = serveStateless(sessionsWith());
     const [ada, again, bob] = await Promise.all([
       client(serve, era, createAuth('ada', ['notes:write'])),
-      client(serve, era, createAuth('ada')),
+      client(serve, era, createAuth('ada', ['notes:write'])),
       client(serve, era, createAuth('bob')),
     ]);
     expect((await ada.call('whoami')).value).toMatchObject({ status: 'own', userId: 'ada', trustLevel: 'direct' });
@@ -61,10 +61,17 @@ describe.each(['modern', 'handshake'] as const)('without a transport session, %s
     expect((await ada.call('delete_note')).value).toBe('deleted');
     scopes = [];
     expect((await ada.call('delete_note')).error).toMatchObject({ code: 'PERMISSION_DENIED' });
-    const bob = await client(serve, era, () => createAuth('bob', scopes)());
-    await bob.call('whoami');
-    scopes = ['notes:write'];
-    expect((await bob.call('delete_note')).error).toMatchObject({ code: 'PERMISSION_DENIED' });
+  });
+
+  test('L10: credentials of one user with other bounds have sessions of their own', async () => {
+    const serve = serveStateless(sessionsWith());
+    const [wide, narrow] = await Promise.all([
+      client(serve, era, createAuth('ada', ['notes:write', 'notes:read'])),
+      client(serve, era, createAuth('ada', ['notes:read'])),
+    ]);
+    await wide.call('add', { item: 'of the wide one' });
+    expect((await narrow.call('items')).value).toEqual([]);
+    expect((await narrow.call('whoami')).value).toMatchObject({ permissions: ['notes:read'] });
   });
 
   test('a call without a known caller is refused', async () => {
@@ -90,27 +97,27 @@ test('L2: a modern request may choose only among the sessions of its user', asyn
   const use = (id: unknown) => ({ 'ambit/use-session': id });
   expect(await idOf(ada, use(own.id))).toBe('report-of-ada');
   expect(await idOf(ada)).not.toBe('report-of-ada');
-  const texts = new Set<string>();
-  for (const id of [
-    foreign.id,
-    'never-there-0',
-    '../../etc',
-    '',
-    7,
-    null,
-    { id: own.id },
-    'report-of',
-    'user:default',
-  ]) {
+  for (const id of [foreign.id, 'never-there-0', '../../etc', '', 'report-of', 'default', 7, null, { id: own.id }]) {
+    const isText = typeof id === 'string';
     const { error, text } = await ada.call('whoami', {}, use(id));
-    expect(error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
-    texts.add(text);
+    expect(error).toMatchObject({ code: isText ? 'SESSION_NOT_FOUND' : 'REQUEST_INVALID' });
+    if (isText) expect(text).toBe((await ada.call('whoami', {}, use('never-there-1'))).text);
   }
-  expect(texts.size).toBe(1);
   await sessions.end(own.id);
   await sessions.end(foreign.id);
-  expect((await ada.call('whoami', {}, use(own.id))).error).toMatchObject({ code: 'SESSION_ENDED' });
-  expect((await ada.call('whoami', {}, use(foreign.id))).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
+  for (const id of [own.id, foreign.id]) {
+    expect((await ada.call('whoami', {}, use(id))).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
+  }
+});
+
+test('L2: a host’s own name for a conversation finds its session', async () => {
+  const serve = serveStateless(sessionsWith());
+  const [ada, bob] = await Promise.all(['ada', 'bob'].map((user) => client(serve, 'modern', createAuth(user))));
+  if (ada === undefined || bob === undefined) throw new Error('not connected');
+  const [first, second] = [{ 'openai/session': 'chat-1' }, { sessionID: 'chat-2' }];
+  const id = await idOf(ada, first);
+  expect(await idOf(ada, first)).toBe(id);
+  expect(new Set([id, await idOf(ada, second), await idOf(ada), await idOf(bob, first)]).size).toBe(4);
 });
 
 test('a credential names the caller also on a transport that does not look like HTTP', async () => {

@@ -50,16 +50,25 @@ test('L13: a call that ends its own session is answered, other running calls are
   await caller.close();
 });
 
-test('over HTTP a caller reaches its own session and no other, not even of the same user', async () => {
-  const sessions = sessionsWith({ principal: (auth) => auth && { userId: String(auth.extra?.user) } });
-  const other = await sessions.open({ userId: 'ada' });
+test('over HTTP a caller reaches the sessions of the same user within the credential, and no others', async () => {
+  const principal: ServerSessionsOptions['principal'] = (auth) =>
+    auth && { userId: String(auth.extra?.user), agentId: 'coder', permissions: ['notes:read'] };
+  const sessions = sessionsWith({ principal });
+  const mine = await sessions.open({ userId: 'ada', agentId: 'coder', name: 'mine' });
+  const beyond = await Promise.all([
+    sessions.open({ userId: 'bob', agentId: 'coder' }),
+    sessions.open({ userId: 'ada', agentId: 'reviewer' }),
+    sessions.open({ userId: 'ada', agentId: 'coder', permissions: ['notes:write'] }),
+    sessions.open({ userId: 'ada', agentId: 'coder', trustLevel: 'direct' }),
+  ]);
   const caller = await connectHttp(serveStateless(sessions), 'modern', createAuth('ada'));
   open.push(caller);
-  expect(await names(caller)).toContain('session_end');
-  for (const session of [other.id, other.id.slice(0, 8), 'ada']) {
+  for (const session of beyond.flatMap(({ id }) => [id, id.slice(0, 8)])) {
     expect((await caller.call('session_end', { session })).error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
   }
-  expect((await sessions.list()).map(({ id }) => id)).toContain(other.id);
+  expect((await caller.call('session_end', { session: 'mine' })).value).toMatchObject({ id: mine.id, ended: true });
+  const live = (await sessions.list()).map(({ id }) => id);
+  expect(live).toEqual(expect.arrayContaining(beyond.map(({ id }) => id)));
 });
 
 test('behind Ambit the session tools are those of Ambit', async () => {

@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto';
+import type { DeliveryListener } from '../../protocol/channel.ts';
+import type { AnnouncedWorkspace } from '../../protocol/client-selection.ts';
+import { isObject } from '../sdk/call.ts';
+
+type RequestId = string | number;
+
+/** The transport of the official SDK, in both its versions, as far as it is watched here. */
+interface WatchedTransport {
+  onmessage?: ((...given: unknown[]) => void) | undefined;
+  onclose?: (() => void) | undefined;
+  send(...given: unknown[]): Promise<unknown>;
+  readonly sessionId?: string | undefined;
+}
+
+/** A server of the official SDK that can be connected. */
+export interface ConnectableServer {
+  connect?: (transport: never) => Promise<void>;
+}
+
+/** One connection of a server: a pipe, a transport session, or a single request over HTTP. */
+export interface Connection {
+  /** Set by the handshake, with a new value for each. Undefined in the modern era. */
+  readonly handshakeId: string | undefined;
+  /** The workspace that the client announced in the handshake. */
+  readonly announced: AnnouncedWorkspace;
+  /** Tells the listener whether the answer to a request was sent. The SDK does not answer a cancelled request. */
+  watchAnswer(id: RequestId, cancelled: AbortSignal | undefined, listener: DeliveryListener): void;
+}
+
+export interface ConnectionHooks {
+  readAnnounced(meta: unknown): AnnouncedWorkspace;
+  /** Changes the answer to `initialize` or `server/discover`. */
+  changeGreeting(answer: object): Promise<object>;
+  /** Called before the server is connected, when all its handlers are registered. */
+  onConnect(server: object): void;
+  onClosed(server: object, transportId: string | undefined): void;
+}
+
+export interface ServerConnections {
+  /** Watches the connections of a server from now on. */
+  watch(server: object): void;
+  /** The current connection of a server; undefined if it was connected in a way that is not watched. */
+  of(server: object): Connection | undefined;
+}
+
+/**
+ * Watches the messages of servers, because the SDK tells handlers neither what was in the handshake, nor whether an
+ * answer was sent, nor when the client has left.
+ */
+export function createConnections(hooks: ConnectionHooks): ServerConnections {
+  const current = new WeakMap<object, Connection>();
+  return {
+    of: (server) => current.get(server),
+    watch(server) {
+      const connectable = server as ConnectableServer;
+      const connect = connectable.connect?.bind(server) as ((transport: unknown) => Promise<void>) | undefined;
+      if (connect === undefined) return;
+      connectable.connect = async (transport: unknown) => {
+        hooks.onConnect(server);
+        current.set(server, watchTransport(server, transport as WatchedTransport, hooks));
+        await connect(transport);
+      };
+    },
+  };
+}
+
+function watchTransport(server: object, transport: WatchedTransport, hooks: ConnectionHooks): Connection {
+  let handshakeId: string | undefined;
+  let announced: AnnouncedWorkspace;
+  const greetings = new Set<RequestId>();
+  const listeners = new Map<RequestId, DeliveryListener>();
+  const { onmessage, onclose } = transport;
+  const send = transport.send.bind(transport);
+
+  function takeListener(id: RequestId | undefined): DeliveryListener | undefined {
+    const listener = id === undefined ? undefined : listeners.get(id);
+    if (id !== undefined) listeners.delete(id);
+    return listener;
+  }
+
+  // The SDK keeps these two functions and calls them before its own.
+  transport.onmessage = (...given) => {
+    onmessage?.(...given);
+    const [message] = given;
+    if (!isObject(message)) return;
+    const { method, id, params } = message as { method?: unknown; id?: RequestId; params?: unknown };
+    if (id === undefined || (method !== 'initialize' && method !== 'server/discover')) return;
+    greetings.add(id);
+    if (method === 'server/discover') return;
+    handshakeId = randomUUID();
+    announced = hooks.readAnnounced(isObject(params) ? params['_meta'] : undefined);
+  };
+
+  transport.onclose = () => {
+    onclose?.();
+    for (const id of [...listeners.keys()]) takeListener(id)?.lost();
+    hooks.onClosed(server, transport.sessionId);
+  };
+
+  transport.send = async (...given) => {
+    const [message, ...rest] = given;
+    const id = readAnsweredId(message);
+    const listener = takeListener(id);
+    try {
+      const isGreeting = id !== undefined && greetings.delete(id);
+      await send(isGreeting ? await hooks.changeGreeting(message as object) : message, ...rest);
+    } catch (error) {
+      listener?.lost();
+      throw error;
+    }
+    listener?.delivered();
+  };
+
+  return {
+    get handshakeId() {
+      return handshakeId;
+    },
+    get announced() {
+      return announced;
+    },
+    watchAnswer(id, cancelled, listener) {
+      listeners.set(id, listener);
+      // Transports for a single request abort it while they send the answer; then the listener is no longer here.
+      cancelled?.addEventListener('abort', () => takeListener(id)?.lost(), { once: true });
+    },
+  };
+}
+
+function readAnsweredId(message: unknown): RequestId | undefined {
+  return isObject(message) && 'result' in message ? (message['id'] as RequestId) : undefined;
+}

@@ -1,0 +1,148 @@
+import { homedir } from 'node:os';
+import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { isFolder, listFolderNames } from '../../config/load/workspace-folders.ts';
+import { workspaceSlug } from '../../config/schema/schema-parts.ts';
+import { AmbitError } from '../../errors.ts';
+import type { ActingSession } from '../../rules/session-base.ts';
+import type { TrustLevel } from '../../rules/trust-level.ts';
+import { checkTrust } from '../../sessions/check-fields.ts';
+import type { WorkspaceNames } from '../../sessions/workspace-choice.ts';
+
+/** A workspace of a server. */
+export interface DeclaredWorkspace {
+  /** The slug. */
+  readonly id: string;
+  /** The folder: an absolute path, or one that starts with `~/`. */
+  readonly path?: string | undefined;
+  /** The highest trust level of sessions in it. Default direct. */
+  readonly trust?: TrustLevel | undefined;
+}
+
+export type WorkspaceCaller = Omit<ActingSession, 'id' | 'workspaceId'>;
+
+type WorkspaceList = readonly (string | DeclaredWorkspace)[];
+
+/**
+ * The workspaces of a server. A list has workspaces or paths; the slug of a path is its last name. A root such as
+ * `~/src/*` makes each folder in it a workspace. A function returns the workspaces of one caller, and is called for each
+ * call.
+ */
+export type DeclaredWorkspaces =
+  | WorkspaceList
+  | string
+  | ((caller: WorkspaceCaller) => WorkspaceList | Promise<WorkspaceList>);
+
+/** A workspace with its path resolved. */
+export interface KnownWorkspace {
+  readonly id: string;
+  readonly path: string | undefined;
+  readonly trust: TrustLevel;
+}
+
+/** The workspaces that exist for one caller. */
+export interface WorkspaceSet extends WorkspaceNames {
+  get(id: string): KnownWorkspace | undefined;
+  /** Slugs to suggest, sorted. */
+  list(): readonly string[];
+}
+
+/** Returns the workspaces that exist for a caller. */
+export type FindWorkspaces = (caller: WorkspaceCaller) => WorkspaceSet | Promise<WorkspaceSet>;
+
+const maxListed = 1000;
+
+/** Creates the function from the options. `extra` is a path that is a workspace although nothing declares it. */
+export function createFindWorkspaces(
+  declared: DeclaredWorkspaces | undefined,
+  extra: string | undefined,
+): FindWorkspaces {
+  const home = homedir();
+  if (typeof declared === 'function') {
+    return async (caller) => {
+      const { userId, agentId, trustLevel, permissions } = caller;
+      return createSet(readList(await declared({ userId, agentId, trustLevel, permissions }), home));
+    };
+  }
+  const fixed =
+    typeof declared === 'string'
+      ? createRootSet(declared, home)
+      : createSet(readList(declared ?? (extra === undefined ? [] : [extra]), home));
+  return () => fixed;
+}
+
+function createSet(workspaces: readonly KnownWorkspace[]): WorkspaceSet {
+  const byId = new Map(workspaces.map((each) => [each.id, each]));
+  return {
+    get: (id) => byId.get(id),
+    list: () => [...byId.keys()].sort(),
+    findIds(name) {
+      if (byId.has(name)) return [name];
+      if (!isAbsolute(name)) return [];
+      const path = resolve(name);
+      return workspaces.filter((each) => each.path === path).map(({ id }) => id);
+    },
+    trustOf: (id) => byId.get(id)?.trust ?? 'sandboxed',
+  };
+}
+
+/** A set whose members are the folders in a root. Links are not followed: whoever can write there could link to anything. */
+function createRootSet(pattern: string, home: string): WorkspaceSet {
+  const root = pattern.endsWith('/*') ? expandPath(pattern.slice(0, -2), home) : undefined;
+  if (root === undefined || root.includes('*')) {
+    throw invalidError(
+      `${JSON.stringify(pattern.slice(0, 200))} is not a root of workspaces`,
+      'Write one like "~/src/*".',
+    );
+  }
+  function get(id: string): KnownWorkspace | undefined {
+    if (!workspaceSlug.test(id)) return undefined;
+    const path = join(root as string, id);
+    return isFolder(path) ? { id, path, trust: 'direct' } : undefined;
+  }
+  return {
+    get,
+    list: () =>
+      listFolderNames(root)
+        .filter((name) => workspaceSlug.test(name))
+        .sort()
+        .slice(0, maxListed),
+    findIds(name) {
+      const path = isAbsolute(name) ? resolve(name) : undefined;
+      const id = path === undefined ? name : dirname(path) === root ? basename(path) : '';
+      return get(id) === undefined ? [] : [id];
+    },
+    trustOf: () => 'direct',
+  };
+}
+
+function readList(list: WorkspaceList, home: string): KnownWorkspace[] {
+  if (!Array.isArray(list)) throw invalidError('the workspaces of this server are not a list');
+  const known = list.map((each): KnownWorkspace => readWorkspace(each, home));
+  const twice = known.find(({ id }, index) => known.findIndex((each) => each.id === id) !== index);
+  if (twice !== undefined) throw invalidError(`two workspaces have the slug "${twice.id}"`);
+  return known;
+}
+
+function readWorkspace(given: string | DeclaredWorkspace, home: string): KnownWorkspace {
+  const { id, path, trust = 'direct' } = typeof given === 'string' ? { id: basename(given), path: given } : given;
+  const expanded = path === undefined ? undefined : expandPath(path, home);
+  if (path !== undefined && expanded === undefined) {
+    throw invalidError(`the path ${JSON.stringify(String(path).slice(0, 200))} of a workspace is not absolute`);
+  }
+  if (typeof id !== 'string' || !workspaceSlug.test(id)) {
+    const what = `"${String(id).slice(0, 63)}" is not a slug: it has 1 to 63 characters of a-z, 0-9, "-", "_" and "."`;
+    throw invalidError(what, 'Declare the workspace as { id, path }.');
+  }
+  return { id, path: expanded, trust: checkTrust(trust) };
+}
+
+/** Returns an absolute path; undefined for a relative one, which would depend on the working directory. */
+function expandPath(path: unknown, home: string): string | undefined {
+  if (typeof path !== 'string' || path.includes('\0')) return undefined;
+  if (path === '~' || path.startsWith('~/')) return resolve(home, path.slice(2));
+  return isAbsolute(path) ? resolve(path) : undefined;
+}
+
+function invalidError(what: string, hint = 'Correct the option "workspaces".'): AmbitError {
+  return new AmbitError('CONFIG_INVALID', { what: `${what.charAt(0).toUpperCase()}${what.slice(1)}.`, hint });
+}

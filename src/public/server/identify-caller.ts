@@ -1,0 +1,131 @@
+import { createHash } from 'node:crypto';
+import { workspaceSlug } from '../../config/schema/schema-parts.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { anonymousUser, type Principal, type UserPrincipal } from '../../identity/principal.ts';
+import type { Log } from '../../observability/log/log.ts';
+import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
+import { type CallHeaders, isObject } from '../sdk/call.ts';
+import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
+import type { AuthInfo, CallerPrincipal, ServerSessionsOptions } from './options.ts';
+import { maxMetadataBytes } from './settings.ts';
+
+/** The caller of a request over HTTP: a user, an unknown person, or the holder of a session token. */
+export type HttpCaller =
+  | { readonly principal: UserPrincipal; readonly workspaceId: string | undefined }
+  | { readonly principal: Extract<Principal, { kind: 'anonymous' }>; readonly workspaceId: undefined }
+  | { readonly sessionToken: string };
+
+export type IdentifyCaller = (request: HandlerRequest) => Promise<HttpCaller>;
+
+type IdentityOptions = Pick<ServerSessionsOptions, 'principal' | 'identify' | 'unknownCallers'>;
+
+/** A revoked key works for at most this long. */
+const keyMs = 10_000;
+const maxKeys = 10_000;
+const warnEveryMs = 60_000;
+
+/** Creates the function that finds the caller of a request over HTTP, as the author of the server says. */
+export function createIdentifyCaller(options: IdentityOptions, log: Log): IdentifyCaller {
+  const { principal, identify, unknownCallers = 'refuse' } = options;
+  const askByKey = identify && rememberKeys(identify);
+  let warnedAt = Number.NEGATIVE_INFINITY;
+
+  async function askAuthor({ extra, call }: HandlerRequest): Promise<CallerPrincipal | undefined> {
+    const http = isObject(extra['http']) ? extra['http'] : extra;
+    const auth = http['authInfo'] as AuthInfo | undefined;
+    try {
+      if (principal !== undefined && (auth !== undefined || askByKey === undefined)) return await principal(auth);
+      const key = auth?.token ?? readBearer(call.headers);
+      return key === undefined ? undefined : await askByKey?.(key);
+    } catch (cause) {
+      log.warn('caller cannot be identified', { error: String(cause) });
+      throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint, cause });
+    }
+  }
+
+  return async (request) => {
+    if (principal === undefined && identify === undefined && unknownCallers === 'refuse') {
+      throw new AmbitError('UNAUTHENTICATED', {
+        what: 'This server cannot identify the caller.',
+        hint: 'The author of the server must set the option "principal" or "identify" of createServerSessions(), or run the server behind Ambit.',
+      });
+    }
+    const caller = await askAuthor(request);
+    if (caller !== undefined) return readCaller(caller, log);
+    if (unknownCallers !== 'anonymous') throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint });
+    if (performance.now() - warnedAt >= warnEveryMs) {
+      warnedAt = performance.now();
+      log.warn('call of an anonymous caller', { user: anonymousUser });
+    }
+    return { principal: { kind: 'anonymous', userId: anonymousUser }, workspaceId: undefined };
+  };
+}
+
+const credentialHint = 'Send a credential that this server accepts.';
+
+/** Checks what the author's function returned, as the gateway checks what it is told. */
+function readCaller(caller: CallerPrincipal, log: Log): HttpCaller {
+  try {
+    if (isObject(caller) && 'sessionToken' in caller) return { sessionToken: String(caller.sessionToken) };
+    if (!isObject(caller) || typeof caller.userId !== 'string') throw new AmbitError('UNAUTHENTICATED');
+    if (caller.userId === anonymousUser) {
+      throw new AmbitError('REQUEST_INVALID', { what: `The user "${anonymousUser}" stands for unknown callers.` });
+    }
+    return readUser(caller);
+  } catch (error) {
+    if (!isAmbitError(error)) throw error;
+    if (error.code === 'UNAUTHENTICATED') throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint });
+    log.warn('caller is not valid', { error: error.message });
+    throw new AmbitError('CONFIG_INVALID', {
+      what: 'This server describes its caller in a way that is not valid.',
+      hint: 'The author of the server finds the reason in the log of the server.',
+      cause: error,
+    });
+  }
+}
+
+function readUser(caller: Extract<CallerPrincipal, { userId: string }>): HttpCaller {
+  const { userId, agentId, workspaceId, workspaces, trustLevel = 'sandboxed' } = caller;
+  const draft = { userId, permissions: caller.permissions ?? [], ...(agentId === undefined ? {} : { agentId }) };
+  const { permissions } = checkDraft(draft, { maxLifetimeSeconds: 1, metadataBytes: maxMetadataBytes });
+  const allowed = workspaces ?? (workspaceId === undefined ? null : [workspaceId]);
+  const odd = [...(allowed ?? []), workspaceId ?? 'none'].find((slug) => !workspaceSlug.test(String(slug)));
+  if (odd !== undefined) {
+    throw new AmbitError('REQUEST_INVALID', { what: `"${String(odd).slice(0, 63)}" is not the slug of a workspace.` });
+  }
+  if (workspaceId !== undefined && allowed?.includes(workspaceId) === false) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'The workspace of the caller is not among its workspaces.' });
+  }
+  const ceiling = {
+    trustLevel: checkTrust(trustLevel),
+    workspaces: allowed,
+    scopes: permissions,
+    ...(agentId === undefined ? {} : { agentId }),
+  };
+  return { principal: { kind: 'user', userId, via: 'key', ceiling }, workspaceId };
+}
+
+/** Asks for each key once in ten seconds. Keys are remembered by their digest. */
+function rememberKeys(identify: NonNullable<IdentityOptions['identify']>): typeof identify {
+  const known = new Map<string, { readonly caller: CallerPrincipal; readonly until: number }>();
+  return async (key) => {
+    const digest = createHash('sha256').update(key).digest('base64');
+    const found = known.get(digest);
+    if (found !== undefined && performance.now() < found.until) return found.caller;
+    known.delete(digest);
+    const caller = await identify(key);
+    if (caller === undefined) return undefined;
+    if (known.size >= maxKeys) known.delete(known.keys().next().value as string);
+    known.set(digest, { caller, until: performance.now() + keyMs });
+    return caller;
+  };
+}
+
+function readBearer(headers: CallHeaders | undefined): string | undefined {
+  if (headers === undefined) return undefined;
+  const value =
+    typeof headers['get'] === 'function'
+      ? (headers as { get(name: string): string | null }).get('authorization')
+      : (headers as Readonly<Record<string, string | readonly string[] | undefined>>)['authorization'];
+  return typeof value === 'string' ? /^Bearer +(\S+) *$/i.exec(value)?.[1] : undefined;
+}

@@ -1,0 +1,72 @@
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { isTrustAtMost } from '../../rules/trust-level.ts';
+import type { Session } from '../../sessions/session.ts';
+import { applyAnnounced } from '../../sessions/workspace-choice.ts';
+import type { WorkspaceChoices } from '../sdk/current-session.ts';
+import type { ResolvedSession } from './resolved-session.ts';
+import type { OpenSessionLayer } from './session-layer.ts';
+
+/** A session in the workspace of one call. */
+export interface PlacedSession {
+  readonly session: Session;
+  readonly path: string | undefined;
+  readonly choices: WorkspaceChoices;
+}
+
+const maxSuggested = 10;
+
+/**
+ * Puts a session into the workspace that its client announced. If it may not use that one, the call goes on without a
+ * workspace, and tools that need one say so.
+ */
+export async function placeInWorkspace(
+  layer: OpenSessionLayer,
+  { workspaces: allowed }: ResolvedSession,
+  session: Session,
+  announced: string | undefined,
+): Promise<PlacedSession> {
+  const set = await layer.findWorkspaces(session);
+  const mayUse = (id: string) =>
+    (allowed === null || allowed.includes(id)) && isTrustAtMost(session.trustLevel, set.trustOf(id));
+  let placed = session;
+  let unavailable: string | undefined;
+  if (announced !== undefined) {
+    try {
+      const choice = applyAnnounced(set, session, announced);
+      placed = choice.session;
+      if (choice.ignored) layer.logIgnoredWorkspaceOnce(session, announced);
+    } catch (error) {
+      if (!isAmbitError(error)) throw error;
+      unavailable = announced;
+      layer.logIgnoredWorkspaceOnce(session, announced);
+    }
+  }
+  return {
+    session: placed,
+    path: placed.workspaceId === undefined ? undefined : set.get(placed.workspaceId)?.path,
+    choices: {
+      find(name) {
+        const id = set.findIds(name).find(mayUse);
+        return id === undefined ? undefined : { id, path: set.get(id)?.path };
+      },
+      suggest: () => set.list().filter(mayUse).slice(0, maxSuggested),
+      unavailable,
+      logMismatch: (chosen, own) =>
+        layer.log.info('another workspace was given', { session: session.id, chosen, workspace: own }),
+    },
+  };
+}
+
+/** Adds to the error of a tool without a workspace which ones there are. */
+export function explainMissingWorkspace(error: unknown, { unavailable, suggest }: WorkspaceChoices): unknown {
+  if (!isAmbitError(error) || error.code !== 'WORKSPACE_REQUIRED') return error;
+  const names = suggest();
+  const hint =
+    names.length === 0
+      ? 'This server offers no workspace to this session: ask the person who runs it.'
+      : `Announce one of these in _meta: ${names.map((name) => JSON.stringify(name)).join(', ')}.`;
+  if (unavailable === undefined) return new AmbitError('WORKSPACE_REQUIRED', { hint });
+  const shown = JSON.stringify(unavailable.slice(0, 100));
+  const what = `The client announced the workspace ${shown}, which is not available to this session.`;
+  return new AmbitError('WORKSPACE_NOT_FOUND', { what, hint });
+}

@@ -1,0 +1,65 @@
+import { AmbitError } from '../../errors.ts';
+import { sessionGoneError, type UnloadReason } from '../../sessions/session.ts';
+import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
+
+/**
+ * Calls that wait for their handlers. When their session ends, their signal is aborted and they are answered at once,
+ * whatever the handler does afterwards. A call that ends its own session still gets its answer.
+ */
+export interface RunningCalls {
+  /** Begins a call. `cancelled` is aborted when the client cancels it. */
+  begin(sessionId: string, cancelled: AbortSignal | undefined): RunningCall;
+  end(sessionId: string, reason: UnloadReason): void;
+}
+
+export interface RunningCall {
+  /** Aborted when the session ends or the client cancels the call. */
+  readonly signal: AbortSignal;
+  run<R>(call: ActiveCall, work: () => Promise<R>): Promise<R>;
+}
+
+interface CallEntry {
+  readonly controller: AbortController;
+  call?: ActiveCall;
+  refuse?(error: Error): void;
+}
+
+export function createRunningCalls(): RunningCalls {
+  const entries = new Map<string, Set<CallEntry>>();
+  return {
+    begin(sessionId, cancelled) {
+      const controller = new AbortController();
+      const entry: CallEntry = { controller };
+      const { signal } = controller;
+      return {
+        signal: cancelled === undefined ? signal : AbortSignal.any([signal, cancelled]),
+        async run(call, work) {
+          const ofSession = entries.get(sessionId) ?? new Set();
+          entries.set(sessionId, ofSession.add(entry));
+          entry.call = call;
+          const ended = new Promise<never>((_, reject) => {
+            entry.refuse = reject;
+          });
+          try {
+            return await Promise.race([work(), ended]);
+          } finally {
+            ofSession.delete(entry);
+            if (ofSession.size === 0 && entries.get(sessionId) === ofSession) entries.delete(sessionId);
+          }
+        },
+      };
+    },
+    end(sessionId, reason) {
+      const error =
+        reason === 'unloaded' || reason === 'closed'
+          ? new AmbitError('SESSION_ENDED', { what: 'The connection was closed.' })
+          : sessionGoneError(reason);
+      const current = activeCall.getStore();
+      for (const { call, controller, refuse } of entries.get(sessionId) ?? []) {
+        if (call === current) continue;
+        refuse?.(error);
+        controller.abort(error);
+      }
+    },
+  };
+}
