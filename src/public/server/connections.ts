@@ -68,6 +68,7 @@ export function createConnections(hooks: ConnectionHooks): ServerConnections {
 function watchTransport(server: object, transport: WatchedTransport, hooks: ConnectionHooks): Connection {
   let handshakeId: string | undefined;
   let announced: AnnouncedWorkspace;
+  let isClosed = false;
   const greetings = new Set<RequestId>();
   const listeners = new Map<RequestId, DeliveryListener>();
   const { onmessage, onclose } = transport;
@@ -93,6 +94,7 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
   };
 
   transport.onclose = () => {
+    isClosed = true;
     onclose?.();
     for (const id of [...listeners.keys()]) takeListener(id)?.lost();
     hooks.onClosed(server, transport.sessionId);
@@ -120,6 +122,10 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
       return announced;
     },
     watchAnswer(id, cancelled, listener) {
+      if (isClosed || cancelled?.aborted) {
+        listener.lost();
+        return;
+      }
       listeners.set(id, listener);
       // Transports for a single request abort it while they send the answer; then the listener is no longer here.
       cancelled?.addEventListener('abort', () => takeListener(id)?.lost(), { once: true });

@@ -3,6 +3,7 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isFolder, listFolderNames } from '../../config/load/workspace-folders.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
+import type { Log } from '../../observability/log/log.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import { checkTrust } from '../../sessions/check-fields.ts';
@@ -55,12 +56,21 @@ const maxListed = 1000;
 export function createFindWorkspaces(
   declared: DeclaredWorkspaces | undefined,
   extra: string | undefined,
+  log: Log,
 ): FindWorkspaces {
   const home = homedir();
   if (typeof declared === 'function') {
-    return async (caller) => {
-      const { userId, agentId, trustLevel, permissions } = caller;
-      return createSet(readList(await declared({ userId, agentId, trustLevel, permissions }), home));
+    return async ({ userId, agentId, trustLevel, permissions }) => {
+      try {
+        return createSet(readList(await declared({ userId, agentId, trustLevel, permissions }), home));
+      } catch (cause) {
+        log.warn('workspaces cannot be found', { error: String(cause) });
+        throw new AmbitError('CONFIG_INVALID', {
+          what: 'This server cannot tell which workspaces there are.',
+          hint: 'The author of the server finds the reason in the log of the server.',
+          cause,
+        });
+      }
     };
   }
   const fixed =

@@ -82,11 +82,11 @@ function toAttachable(given: ServerSessions | OwnOptions | undefined): Attachabl
 
 function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): AttachableSessions {
   const settings = readSettings(options);
-  const findWorkspaces = createFindWorkspaces(options.workspaces, settings.local.workspace);
   const selections = createSelectionReader(options.announceKeys ?? ['ambit']);
   if (options.governance !== undefined) readTexts(options.governance);
   if (options.files) readFileOptions(options.files);
   const log = createSafeLog(options.log ?? createStderrLog());
+  const findWorkspaces = createFindWorkspaces(options.workspaces, settings.local.workspace, log);
   if (settings.problem !== undefined) log.warn('environment is not valid', { error: settings.problem.message });
   const events = createSessionEvents();
   // The first call reports the failure, and may come later than it.

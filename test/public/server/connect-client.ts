@@ -25,7 +25,18 @@ export interface Caller {
   close(): Promise<void>;
 }
 
-function createCaller(client: Client): Caller {
+type BuildServer = typeof buildServer;
+
+/** Some tools answer in words. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+export function createCaller(client: Client): Caller {
   return {
     client,
     async call(name, args, meta) {
@@ -39,7 +50,7 @@ function createCaller(client: Client): Caller {
       return {
         isError: isError === true,
         text,
-        value: isError ? undefined : JSON.parse(text),
+        value: isError ? undefined : parseJson(text),
         error: _meta?.['ambit/error'],
         session: _meta?.['ambit/session'],
       };
@@ -53,8 +64,9 @@ export async function connectPipe(
   sdk: Sdk,
   given?: ServerSessions | OwnOptions,
   auth?: () => AuthInfo | undefined,
+  build: BuildServer = buildServer,
 ): Promise<Caller> {
-  const server = buildServer(sdk, given);
+  const server = build(sdk, given);
   const pair = sdk === 'v1' ? InMemoryV1.createLinkedPair() : InMemoryTransport.createLinkedPair();
   const [near, far] = pair as [InMemoryTransport, InMemoryTransport];
   const client = new Client({ name: 'pipe', version: '1' });
@@ -68,14 +80,18 @@ export async function connectPipe(
 type Fetch = (request: Request, auth: AuthInfo | undefined) => Promise<Response>;
 
 /** A new server for each request, as v2 serves both eras without sessions of the transport. */
-export function serveStateless(given: ServerSessions | OwnOptions): Fetch {
-  const handler = createMcpHandler(() => buildServer('v2', given));
+export function serveStateless(given: ServerSessions | OwnOptions, build: BuildServer = buildServer): Fetch {
+  const handler = createMcpHandler(() => build('v2', given));
   return (request, authInfo) => handler.fetch(request, authInfo && { authInfo });
 }
 
 /** A transport session for each client of the handshake era. */
-export function serveSessions(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2'): Fetch {
-  const modern = createMcpHandler(() => buildServer('v2', given), { legacy: 'reject' });
+export function serveSessions(
+  given: ServerSessions | OwnOptions,
+  sdk: Sdk = 'v2',
+  build: BuildServer = buildServer,
+): Fetch {
+  const modern = createMcpHandler(() => build('v2', given), { legacy: 'reject' });
   const transports = new Map<string, WebStandardStreamableHTTPServerTransport>();
   return async (request, authInfo) => {
     const options = authInfo && { authInfo };
@@ -87,7 +103,7 @@ export function serveSessions(given: ServerSessions | OwnOptions, sdk: Sdk = 'v2
       sessionIdGenerator: () => crypto.randomUUID(),
       onsessioninitialized: (id) => void transports.set(id, transport),
     }) as WebStandardStreamableHTTPServerTransport;
-    await buildServer(sdk, given).connect(transport);
+    await build(sdk, given).connect(transport);
     return transport.handleRequest(request, options);
   };
 }
