@@ -57,14 +57,15 @@ export async function placeInWorkspace(
   };
 }
 
-/** Adds to the error of a tool without a workspace which ones there are. */
-export function explainMissingWorkspace(error: unknown, { unavailable, suggest }: WorkspaceChoices): unknown {
+/** Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce one. */
+export function explainMissingWorkspace(error: unknown, choices: WorkspaceChoices, key: string): unknown {
+  const { unavailable, suggest } = choices;
   if (!isAmbitError(error) || error.code !== 'WORKSPACE_REQUIRED') return error;
   const names = suggest();
   const hint =
     names.length === 0
       ? 'This server offers no workspace to this session: ask the person who runs it.'
-      : `Announce one of these in _meta: ${names.map((name) => JSON.stringify(name)).join(', ')}.`;
+      : `The client can announce one of these in _meta.${key}.workspace: ${names.map((name) => JSON.stringify(name)).join(', ')}.`;
   if (unavailable === undefined) return new AmbitError('WORKSPACE_REQUIRED', { hint });
   const shown = JSON.stringify(unavailable.slice(0, 100));
   const what = `The client announced the workspace ${shown}, which is not available to this session.`;

@@ -226,7 +226,7 @@ async function callOwnTool(
   try {
     return await layer.tools.run(call.name ?? '', call.arguments, { session, principal, correlationId });
   } catch (error) {
-    const explained = explainMissingWorkspace(error, choices);
+    const explained = explainMissingWorkspace(error, choices, layer.settings.announceKeys[0] ?? 'ambit');
     const refusal = isAmbitError(explained) ? explained : new AmbitError('INTERNAL', { cause: error });
     return createRefusalResult(toLibraryError(refusal));
   }

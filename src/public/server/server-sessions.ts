@@ -82,7 +82,7 @@ function toAttachable(given: ServerSessions | OwnOptions | undefined): Attachabl
 
 function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): AttachableSessions {
   const settings = readSettings(options);
-  const selections = createSelectionReader(options.announceKeys ?? ['ambit']);
+  const selections = createSelectionReader(settings.announceKeys);
   if (options.governance !== undefined) readTexts(options.governance);
   if (options.files) readFileOptions(options.files);
   const log = createSafeLog(options.log ?? createStderrLog());

@@ -14,6 +14,8 @@ export interface ServerSettings {
   readonly bounds: SessionBounds;
   readonly includeMeta: boolean;
   readonly storeDir: string | undefined;
+  /** The keys of `_meta` under which clients announce a workspace. */
+  readonly announceKeys: readonly string[];
   /** Ambit started this process, so the environment comes from Ambit. */
   readonly startedByAmbit: boolean;
   /** An invalid environment variable. The author cannot correct it, so calls are refused with it. */
@@ -66,6 +68,7 @@ export function readSettings(options: ServerSessionsOptions): ServerSettings {
     bounds: { ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser },
     includeMeta: options.includeMeta ?? variables?.includeMeta ?? false,
     storeDir: options.storeDir ?? variables?.storeDir,
+    announceKeys: options.announceKeys ?? ['ambit'],
     startedByAmbit: Boolean(env.AMBIT_JWKS || env.AMBIT_TRUST_LEVEL),
     problem,
     named: { id, token: variables?.token, userId },
