@@ -24,6 +24,7 @@ export interface Connection {
   readonly handshakeId: string | undefined;
   /** The workspace that the client announced in the handshake. */
   readonly announced: AnnouncedWorkspace;
+  readonly isClosed: boolean;
   /** Tells the listener whether the answer to a request was sent. The SDK does not answer a cancelled request. */
   watchAnswer(id: RequestId, cancelled: AbortSignal | undefined, listener: DeliveryListener): void;
 }
@@ -120,6 +121,9 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
     },
     get announced() {
       return announced;
+    },
+    get isClosed() {
+      return isClosed;
     },
     watchAnswer(id, cancelled, listener) {
       if (isClosed || cancelled?.aborted) {

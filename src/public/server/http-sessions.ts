@@ -39,7 +39,7 @@ export async function httpSessions(
   };
   if (typeof transportId === 'string') {
     const session = await findTransportSession(layer, principal, transportId, workspaceId);
-    return { ...known, session, isRenewable: false };
+    return { ...known, session, isRenewable: false, endsWithConnection: true };
   }
   const { userSessions } = layer;
   // Several people may call anonymously, so they share nothing.

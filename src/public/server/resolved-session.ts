@@ -30,6 +30,8 @@ export interface ResolvedSession {
   readonly isRenewable: boolean;
   /** The session ends with the call. */
   readonly endsWithCall?: boolean;
+  /** The session ends when the client leaves, also if it leaves while its first call opens the session. */
+  readonly endsWithConnection?: boolean;
   /** The error to answer with when the session is gone, if there is a better one than the store's. */
   explainGone?(): Promise<AmbitError>;
   /** The context of a session of Ambit; undefined for a session of this server. */

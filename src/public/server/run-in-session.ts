@@ -97,6 +97,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     run: RunHandler,
   ): Promise<unknown> {
     const connection = options.connections.of(request.server);
+    if (connection?.isClosed) throw new AmbitError('SESSION_ENDED', { what: 'The connection was closed.' });
     // Behind Ambit, its gateway has read what the client selects.
     const selection = sent.status === 'verified' ? noSelection : options.selections.read(request, connection);
     const { resolved, grant, isCounted } = await admitCall(layer, request, sent, selection);
@@ -116,7 +117,8 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       return result;
     } finally {
       grant.owner.release(grant, isCounted, bytes);
-      if (resolved.endsWithCall) await layer.sessions.end(resolved.session.id, 'closed').catch(() => false);
+      const hasLeft = connection?.isClosed === true && resolved.endsWithConnection === true;
+      if (resolved.endsWithCall || hasLeft) await layer.sessions.end(resolved.session.id, 'closed').catch(() => false);
     }
   }
 

@@ -17,6 +17,8 @@ interface PipeSessions {
   resolve(): Promise<ResolvedSession>;
   /** The sessions that were opened for this pipe and have not ended. */
   readonly opened: Set<string>;
+  /** The client has left. A session that is being opened ends at once. */
+  isClosed: boolean;
 }
 
 /**
@@ -45,7 +47,9 @@ export function stdioSessions(layer: StdioParts): StdioSessions {
     async disconnect(server) {
       const pipe = pipes.get(server);
       pipes.delete(server);
-      if (pipe !== undefined) await endOpened(pipe);
+      if (pipe === undefined) return;
+      pipe.isClosed = true;
+      await endOpened(pipe);
     },
     async close() {
       await Promise.all([...pipes.values()].map(endOpened));
@@ -105,7 +109,9 @@ function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts):
       ...(id === undefined ? {} : { id }),
       ...(await findLocalWorkspace()),
     });
-    if (id === undefined) openedHere.add(session.id);
+    if (id !== undefined) return session;
+    openedHere.add(session.id);
+    if (pipe.isClosed) await sessions.end(session.id, 'closed');
     return session;
   }
 
@@ -130,8 +136,9 @@ function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts):
     });
   }
 
-  return {
+  const pipe: PipeSessions = {
     opened: openedHere,
+    isClosed: false,
     async resolve() {
       const opened = openOnce();
       const { id } = await opened;
@@ -147,4 +154,5 @@ function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts):
       };
     },
   };
+  return pipe;
 }

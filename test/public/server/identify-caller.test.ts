@@ -1,9 +1,11 @@
+import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { afterEach, describe, expect, test } from 'vitest';
 import {
   type CallerPrincipal,
   createServerSessions,
   type ServerSessionsOptions,
 } from '../../../src/public/server/index.ts';
+import { openMemoryStore, type SessionStore } from '../../../src/stores/index.ts';
 import { connectHttp, connectPipe, createAuth, serveSessions, serveStateless } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
@@ -112,6 +114,45 @@ describe('G7: a session ends with its connection', () => {
     await pipe.close();
     await expect.poll(() => ended).toEqual(['ada closed', 'local closed']);
   });
+
+  test.each(['pipe', 'transport session'] as const)(
+    'when the client leaves during its first call (%s)',
+    async (kind) => {
+      const store = openMemoryStore();
+      let onCreating = () => {};
+      let letCreate = () => {};
+      const creating = new Promise<void>((resolve) => {
+        onCreating = resolve;
+      });
+      const allowed = new Promise<void>((resolve) => {
+        letCreate = resolve;
+      });
+      const slow: SessionStore = {
+        ...store,
+        async create(...given) {
+          onCreating();
+          await allowed;
+          return store.create(...given);
+        },
+      };
+      const sessions = sessionsWith({ store: slow, principal: () => ({ userId: 'ada' }) });
+      const events: string[] = [];
+      sessions.onOpened(() => events.push('opened'));
+      sessions.onEnded((_, reason) => events.push(reason));
+      const caller =
+        kind === 'pipe' ? await connectPipe('v2', sessions) : await connectHttp(serveSessions(sessions), 'handshake');
+      const call = caller.call('whoami').catch(() => undefined);
+      await creating;
+      if ('transport' in caller)
+        await (caller as { transport: StreamableHTTPClientTransport }).transport.terminateSession();
+      await caller.close();
+      await call;
+      letCreate();
+      await expect.poll(() => events).toEqual(['opened', 'closed']);
+      await sessions.close();
+      await store.close();
+    },
+  );
 
   test('a session that was named or found by its credential stays', async () => {
     const sessions = sessionsWith({ local: { id: 'named-by-option' }, identify: (key) => ({ userId: key }) });
