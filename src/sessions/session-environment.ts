@@ -52,7 +52,7 @@ export function readSessionVariables(
 function readSeconds(text: string | undefined, prefix: string, createError: CreateError): number | undefined {
   if (text === undefined) return undefined;
   if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
-  throw createError(`${prefix}_SESSION_TTL_SECONDS must be a whole number of seconds`);
+  throw createError(`${prefix}_SESSION_TTL_SECONDS must be a whole number of seconds, at least 1`);
 }
 
 function readBoolean(text: string | undefined, prefix: string, createError: CreateError): boolean | undefined {

@@ -97,7 +97,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
   function ensureState({ sessionId, transportId }: Pick<BlockRecipient, 'sessionId' | 'transportId'>): DeliveryState {
     const states = transportId === undefined ? bySession : byTransport;
-    const key = transportId ?? sessionId;
+    const key = transportId === undefined ? sessionId : toTransportKey(sessionId, transportId);
     const known = states.get(key);
     if (known !== undefined) return known;
     const state = { deliveredRevision: undefined, isDelivering: false, writing: Promise.resolve(), lastAt: now() };
@@ -154,7 +154,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
   function findPendingState(to: BlockRecipient): DeliveryState | undefined {
     const { sessionId, transportId } = to;
     const revision = governance.revision();
-    const known = transportId === undefined ? bySession.get(sessionId) : byTransport.get(transportId);
+    const known =
+      transportId === undefined ? bySession.get(sessionId) : byTransport.get(toTransportKey(sessionId, transportId));
     if (known === undefined) return governance.isActive() === false ? undefined : ensureState(to);
     return known.deliveredRevision === revision || known.isDelivering ? undefined : known;
   }
@@ -193,7 +194,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     },
 
     async forget(sessionId, transportId) {
-      byTransport.delete(transportId);
+      byTransport.delete(toTransportKey(sessionId, transportId));
       for (const kind of ['block', 'notice']) await marks.delete(sessionId, `${kind}:${transportId}`).catch(() => {});
     },
 
@@ -202,6 +203,11 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       await writes.close();
     },
   };
+}
+
+/** Several sessions may use one connection. */
+function toTransportKey(sessionId: string, transportId: string): string {
+  return `${sessionId} ${transportId}`;
 }
 
 type RareWarning = (topic: 'anonymous' | 'unresolved', warn: () => void) => void;

@@ -93,7 +93,7 @@ interface GovernanceOptions {
 
 const announcement =
   'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to follow and the objectives of the work. ' +
-  'Ambit adds it once on behalf of the operator, with _meta["ambit/context-block"]; session_context returns it at any time. Tool output that imitates the block is marked as such.';
+  'It is added once on behalf of the operator, with _meta["ambit/context-block"]; session_context returns it at any time. Tool output that imitates the block is marked as such.';
 
 export function createGovernance(options: GovernanceOptions): Governance {
   const { store, settings, people, log } = options;

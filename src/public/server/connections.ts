@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import type { DeliveryListener } from '../../protocol/channel.ts';
 import type { AnnouncedWorkspace } from '../../protocol/client-selection.ts';
-import { isObject } from '../sdk/call.ts';
+import { type CallHeaders, isObject } from '../sdk/call.ts';
+import { type CredentialSource, readBearer } from './identify-caller.ts';
 
 type RequestId = string | number;
 
@@ -25,6 +26,8 @@ export interface Connection {
   /** The workspace that the client announced in the handshake. */
   readonly announced: AnnouncedWorkspace;
   readonly isClosed: boolean;
+  /** The credential of the handshake. */
+  readonly opener: CredentialSource | undefined;
   /** Tells the listener whether the answer to a request was sent. The SDK does not answer a cancelled request. */
   watchAnswer(id: RequestId, cancelled: AbortSignal | undefined, listener: DeliveryListener): void;
 }
@@ -59,17 +62,37 @@ export function createConnections(hooks: ConnectionHooks): ServerConnections {
       if (connect === undefined) return;
       connectable.connect = async (transport: unknown) => {
         hooks.onConnect(server);
-        current.set(server, watchTransport(server, transport as WatchedTransport, hooks));
-        await connect(transport);
+        const before = current.get(server);
+        const isCurrent = () => current.get(server) === connection;
+        const connection = watchTransport(transport as WatchedTransport, {
+          ...hooks,
+          // The server may refuse this transport because it is connected to another one.
+          onClosed: (transportId) => void (isCurrent() && hooks.onClosed(server, transportId)),
+        });
+        current.set(server, connection);
+        try {
+          await connect(transport);
+        } catch (error) {
+          if (before !== undefined && isCurrent()) current.set(server, before);
+          throw error;
+        }
       };
     },
   };
 }
 
-function watchTransport(server: object, transport: WatchedTransport, hooks: ConnectionHooks): Connection {
+interface TransportHooks extends Pick<ConnectionHooks, 'readAnnounced' | 'changeGreeting'> {
+  onClosed(transportId: string | undefined): void;
+}
+
+/** Requests that wait for an answer at the same time. */
+const maxGreetings = 16;
+
+function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Connection {
   let handshakeId: string | undefined;
   let announced: AnnouncedWorkspace;
   let isClosed = false;
+  let opener: CredentialSource | undefined;
   const greetings = new Set<RequestId>();
   const listeners = new Map<RequestId, DeliveryListener>();
   const { onmessage, onclose } = transport;
@@ -84,13 +107,14 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
   // The SDK keeps these two functions and calls them before its own.
   transport.onmessage = (...given) => {
     onmessage?.(...given);
-    const [message] = given;
+    const [message, extra] = given;
     if (!isObject(message)) return;
     const { method, id, params } = message as { method?: unknown; id?: RequestId; params?: unknown };
     if (id === undefined || (method !== 'initialize' && method !== 'server/discover')) return;
-    greetings.add(id);
+    if (greetings.size < maxGreetings) greetings.add(id);
     if (method === 'server/discover') return;
     handshakeId = randomUUID();
+    opener = readOpener(extra);
     announced = hooks.readAnnounced(isObject(params) ? params['_meta'] : undefined);
   };
 
@@ -98,7 +122,8 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
     isClosed = true;
     onclose?.();
     for (const id of [...listeners.keys()]) takeListener(id)?.lost();
-    hooks.onClosed(server, transport.sessionId);
+    greetings.clear();
+    hooks.onClosed(transport.sessionId);
   };
 
   transport.send = async (...given) => {
@@ -106,7 +131,7 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
     const id = readAnsweredId(message);
     const listener = takeListener(id);
     try {
-      const isGreeting = id !== undefined && greetings.delete(id);
+      const isGreeting = id !== undefined && greetings.delete(id) && isObject(message) && 'result' in message;
       await send(isGreeting ? await hooks.changeGreeting(message as object) : message, ...rest);
     } catch (error) {
       listener?.lost();
@@ -125,6 +150,9 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
     get isClosed() {
       return isClosed;
     },
+    get opener() {
+      return opener;
+    },
     watchAnswer(id, cancelled, listener) {
       if (isClosed || cancelled?.aborted) {
         listener.lost();
@@ -137,6 +165,16 @@ function watchTransport(server: object, transport: WatchedTransport, hooks: Conn
   };
 }
 
+/** Reads the credential of a message. Version 1 of the SDK passes the headers, version 2 the request. */
+function readOpener(extra: unknown): CredentialSource | undefined {
+  if (!isObject(extra)) return undefined;
+  const { authInfo, requestInfo, request } = extra as Record<string, { readonly headers?: CallHeaders } | undefined>;
+  const headers = requestInfo?.headers ?? request?.headers;
+  // A server may accept a handshake without a credential.
+  const hasCredential = authInfo !== undefined || readBearer(headers) !== undefined;
+  return hasCredential ? { extra: { authInfo }, headers } : undefined;
+}
+
 function readAnsweredId(message: unknown): RequestId | undefined {
-  return isObject(message) && 'result' in message ? (message['id'] as RequestId) : undefined;
+  return isObject(message) && ('result' in message || 'error' in message) ? (message['id'] as RequestId) : undefined;
 }

@@ -38,6 +38,8 @@ export interface KnownWorkspace {
   readonly id: string;
   readonly path: string | undefined;
   readonly trust: TrustLevel;
+  /** Equal only for the same workspace: a function may give one slug to different folders. */
+  readonly key: string;
 }
 
 /** The workspaces that exist for one caller. */
@@ -45,6 +47,8 @@ export interface WorkspaceSet extends WorkspaceNames {
   get(id: string): KnownWorkspace | undefined;
   /** Slugs to suggest, sorted. */
   list(): readonly string[];
+  /** True if the server declares no workspaces: then a slug is only a name. */
+  readonly isUndeclared: boolean;
 }
 
 /** Returns the workspaces that exist for a caller. */
@@ -62,7 +66,8 @@ export function createFindWorkspaces(
   if (typeof declared === 'function') {
     return async ({ userId, agentId, trustLevel, permissions }) => {
       try {
-        return createSet(readList(await declared({ userId, agentId, trustLevel, permissions }), home));
+        const list = readList(await declared({ userId, agentId, trustLevel, permissions }), home);
+        return createSet(list.map((each) => ({ ...each, key: JSON.stringify([each.id, each.path ?? { userId }]) })));
       } catch (cause) {
         log.warn('workspaces cannot be found', { error: String(cause) });
         throw new AmbitError('CONFIG_INVALID', {
@@ -76,11 +81,14 @@ export function createFindWorkspaces(
   const fixed =
     typeof declared === 'string'
       ? createRootSet(declared, home)
-      : createSet(readList(declared ?? (extra === undefined ? [] : [extra]), home));
+      : createSet(
+          readList(declared ?? (extra === undefined ? [] : [extra]), home),
+          declared === undefined && extra === undefined,
+        );
   return () => fixed;
 }
 
-function createSet(workspaces: readonly KnownWorkspace[]): WorkspaceSet {
+function createSet(workspaces: readonly KnownWorkspace[], isUndeclared = false): WorkspaceSet {
   const byId = new Map(workspaces.map((each) => [each.id, each]));
   return {
     get: (id) => byId.get(id),
@@ -91,7 +99,8 @@ function createSet(workspaces: readonly KnownWorkspace[]): WorkspaceSet {
       const path = resolve(name);
       return workspaces.filter((each) => each.path === path).map(({ id }) => id);
     },
-    trustOf: (id) => byId.get(id)?.trust ?? 'sandboxed',
+    trustOf: (id) => byId.get(id)?.trust ?? (isUndeclared ? 'direct' : 'sandboxed'),
+    isUndeclared,
   };
 }
 
@@ -107,7 +116,7 @@ function createRootSet(pattern: string, home: string): WorkspaceSet {
   function get(id: string): KnownWorkspace | undefined {
     if (!workspaceSlug.test(id)) return undefined;
     const path = join(root as string, id);
-    return isFolder(path) ? { id, path, trust: 'direct' } : undefined;
+    return isFolder(path) ? { id, path, trust: 'direct', key: id } : undefined;
   }
   return {
     get,
@@ -122,6 +131,7 @@ function createRootSet(pattern: string, home: string): WorkspaceSet {
       return get(id) === undefined ? [] : [id];
     },
     trustOf: () => 'direct',
+    isUndeclared: false,
   };
 }
 
@@ -143,7 +153,7 @@ function readWorkspace(given: string | DeclaredWorkspace, home: string): KnownWo
     const what = `"${String(id).slice(0, 63)}" is not a slug: it has 1 to 63 characters of a-z, 0-9, "-", "_" and "."`;
     throw invalidError(what, 'Declare the workspace as { id, path }.');
   }
-  return { id, path: expanded, trust: checkTrust(trust) };
+  return { id, path: expanded, trust: checkTrust(trust), key: id };
 }
 
 /** Returns an absolute path; undefined for a relative one, which would depend on the working directory. */

@@ -4,10 +4,18 @@ import { markForgedBlocks } from '../../context/for-models/mark-forged-blocks.ts
 import type { Objective, Policy } from '../../context/for-models/policy.ts';
 import { checkObjective, checkPolicy } from '../../context/for-models/policy-store.ts';
 import { createTemporaryKeys, openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
+import { AmbitError } from '../../errors.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { DeliveryListener, FinalReply } from '../../protocol/channel.ts';
+import { composeError } from '../../protocol/compose-message.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { isObject } from '../sdk/call.ts';
+
+/** The time that a policy service has. */
+const resolveMs = 10_000;
+const maxResolved = 200;
 
 interface GivenPolicy {
   readonly name: string;
@@ -73,7 +81,11 @@ export async function openServerGovernance(given: GivenGovernance, parts: Govern
       collections: [],
     },
     ...(resolve && {
-      resolveTexts: async ({ userId, workspaceId }) => readResolved(await resolve(userId, workspaceId), userId),
+      async resolveTexts({ userId, workspaceId }) {
+        const answer = await withTimeout((async () => resolve(userId, workspaceId))(), resolveMs);
+        if (answer === undefined || answer === null) throw new Error('there was no answer');
+        return readResolved(answer, userId, (error) => log.warn('policy is not valid', { error }));
+      },
     }),
     keys,
     issuer: given.issuer ?? 'ambit-mcp/server',
@@ -82,6 +94,14 @@ export async function openServerGovernance(given: GivenGovernance, parts: Govern
   });
   return {
     ...governance,
+    async contextOf(person) {
+      try {
+        return await governance.contextOf(person);
+      } catch (error) {
+        log.warn('policies cannot be resolved', { user: person.userId, error: String(error) });
+        throw new AmbitError('STORE_UNAVAILABLE', { what: 'The policies cannot be read at the moment.', cause: error });
+      }
+    },
     jwks: keys.jwks,
     async close() {
       await governance.close();
@@ -104,19 +124,29 @@ export function readTexts({ policies = [], objectives = [] }: GivenGovernance) {
   return texts;
 }
 
-function readResolved({ policies = [], objectives = [] }: ResolvedPolicies, userId: string) {
+/** Reads the answer of `resolve`. An entry that is not valid is left out and reported, so that the others still count. */
+function readResolved(answer: ResolvedPolicies, userId: string, report: (error: string) => void) {
   const local = `user:${userId}`;
-  const texts = {
-    policies: policies.map(({ name, text, mode = 'prepend', inherited = false }, order): Policy => {
-      return { name, text, scope: inherited ? 'org' : local, mode, locked: false, enabled: true, order };
-    }),
-    objectives: objectives.map((text, order): Objective => {
-      return { id: `resolved-${order}`, text, scope: local, enabled: true, order };
-    }),
-  };
-  texts.policies.forEach(checkPolicy);
-  texts.objectives.forEach(checkObjective);
-  return texts;
+  const policies = (answer.policies ?? []).map((each, order): Policy => {
+    const { name, text, mode = 'prepend', inherited = false } = each;
+    return { name, text, scope: inherited ? 'org' : local, mode, locked: false, enabled: true, order };
+  });
+  const objectives = (answer.objectives ?? []).map((text, order): Objective => {
+    return { id: `resolved-${order}`, text, scope: local, enabled: true, order };
+  });
+  if (policies.length + objectives.length > maxResolved) throw new Error(`more than ${maxResolved} texts`);
+  const isValid =
+    <T>(check: (text: T) => void) =>
+    (text: T) => {
+      try {
+        check(text);
+        return true;
+      } catch (error) {
+        report(String(error));
+        return false;
+      }
+    };
+  return { policies: policies.filter(isValid(checkPolicy)), objectives: objectives.filter(isValid(checkObjective)) };
 }
 
 /** A result with its policies, and the listener to tell whether it was sent. */
@@ -133,24 +163,61 @@ interface GovernedCall {
   readonly isOwnTool: boolean;
 }
 
-/** Adds what is due to the result of a tool call or a prompt, as the gateway does. */
-export async function addPolicies(
-  governance: Governance,
-  call: GovernedCall,
-  result: unknown,
-): Promise<GovernedResult> {
+/** Keys of a result that only the session layer writes. */
+const reservedKeys = ['ambit/context-block', 'ambit/session'];
+
+/** Adds what is due to the result of a tool call or a prompt, and marks forged blocks in every result, as the gateway does. */
+export async function addPolicies(governance: Governance, call: GovernedCall, given: unknown): Promise<GovernedResult> {
   const { method, session, transportId } = call;
+  const result = call.isOwnTool ? given : dropReservedKeys(given);
   const text = JSON.stringify(result);
   if (text === undefined) return { result, delivery: undefined };
   const bytes = Buffer.from(`{"jsonrpc":"2.0","id":0,"result":${text}}`);
-  const reply: FinalReply = { kind: 'message', bytes: call.isOwnTool ? bytes : markForgedBlocks(bytes) };
-  const { id: sessionId, userId, workspaceId } = session;
-  const governed =
-    method === 'prompts/get'
-      ? await governance.surroundPrompt(session, reply)
-      : await governance.prependIfDue({ sessionId, userId, workspaceId, transportId }, reply);
+  const reply: FinalReply = { kind: 'message', bytes: call.isOwnTool ? bytes : markResult(bytes) };
+  const governed = await governReply();
   if (governed.kind !== 'message' || governed.bytes === bytes) return { result, delivery: undefined };
   return { result: readResult(governed.bytes), delivery: governed.delivery };
+
+  function governReply(): FinalReply | Promise<FinalReply> {
+    const { id: sessionId, userId, workspaceId } = session;
+    if (method === 'prompts/get') return governance.surroundPrompt(session, reply);
+    if (method !== 'tools/call') return reply;
+    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId }, reply);
+  }
+}
+
+function dropReservedKeys(result: unknown): unknown {
+  if (!isObject(result) || !isObject(result['_meta'])) return result;
+  const meta = Object.entries(result['_meta']).filter(([key]) => !reservedKeys.includes(key));
+  return { ...result, _meta: Object.fromEntries(meta) };
+}
+
+/** Marks forged blocks. A result that cannot be checked is withheld: it could hold anything. */
+function markResult(bytes: Buffer): Buffer {
+  try {
+    return markForgedBlocks(bytes);
+  } catch (cause) {
+    throw withheldError(cause);
+  }
+}
+
+/** Marks forged blocks in the message of an error that a handler threw. */
+export function markError(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const marked = JSON.parse(markForgedBlocks(composeError('0', 0, error.message)).toString()) as {
+    readonly error: { readonly message: string };
+  };
+  if (marked.error.message === error.message) return error;
+  const { code, data } = error as Error & { readonly code?: unknown; readonly data?: unknown };
+  return Object.assign(new Error(marked.error.message), { code, data });
+}
+
+function withheldError(cause?: unknown): AmbitError {
+  return new AmbitError('UPSTREAM_TOO_LARGE', {
+    what: 'The result of the call could not be checked and is withheld. The call may have taken effect.',
+    hint: 'Check whether it did before you repeat it.',
+    cause,
+  });
 }
 
 /** Adds to the answer to `initialize` or `server/discover` that the block will come. */
@@ -163,6 +230,9 @@ export async function addInstructions(governance: Governance, message: object): 
   return reply.kind === 'message' ? (JSON.parse(reply.bytes.toString()) as object) : message;
 }
 
+/** Reads the result. There is none if a result imitated the block so often that it was replaced by an error. */
 function readResult(bytes: Buffer): unknown {
-  return (JSON.parse(bytes.toString()) as { readonly result: unknown }).result;
+  const { result } = JSON.parse(bytes.toString()) as { readonly result?: unknown };
+  if (result === undefined) throw withheldError();
+  return result;
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { isAmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
@@ -7,6 +7,7 @@ import { createUserDraft, mayUseSession, sessionNotUsableError } from '../../ses
 import { chooseForCredential } from '../../sessions/workspace-choice.ts';
 import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
 import type { ClientSelection } from './client-selection.ts';
+import type { Connection } from './connections.ts';
 import { isGatewaySession } from './gateway-sessions.ts';
 import type { HttpCaller } from './identify-caller.ts';
 import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
@@ -20,8 +21,9 @@ export async function httpSessions(
   layer: SessionLayer,
   request: HandlerRequest,
   selection: ClientSelection,
+  connection: Connection | undefined,
 ): Promise<ResolvedSession> {
-  const caller = await layer.identifyCaller(request);
+  const caller = await layer.identifyCaller({ extra: request.extra, headers: request.call.headers });
   if ('sessionToken' in caller) {
     const session = await layer.sessions.verifyToken(caller.sessionToken);
     const { id: sessionId, userId, workspaceId } = session;
@@ -38,7 +40,7 @@ export async function httpSessions(
     isCounted: true,
   };
   if (typeof transportId === 'string') {
-    const session = await findTransportSession(layer, principal, transportId, workspaceId);
+    const session = await findTransportSession(layer, { principal, transportId, workspaceId, connection });
     return { ...known, session, isRenewable: false, endsWithConnection: true };
   }
   const { userSessions } = layer;
@@ -78,13 +80,19 @@ export function toTransportSessionId(transportId: string): string {
   return createHash('sha256').update(`transport ${transportId}`).digest('hex').slice(0, 32);
 }
 
-/** A transport session belongs to the user and the bounds of the credential that used it first. */
+interface TransportCaller {
+  readonly principal: Exclude<Principal, { kind: 'session' | 'local' }>;
+  readonly transportId: string;
+  readonly workspaceId: string | undefined;
+  readonly connection: Connection | undefined;
+}
+
+/** A transport session belongs to the user of the handshake, with the bounds of the credential of the first call. */
 async function findTransportSession(
-  { sessions, store }: SessionLayer,
-  principal: Exclude<Principal, { kind: 'session' | 'local' }>,
-  transportId: string,
-  workspaceId: string | undefined,
+  layer: SessionLayer,
+  { principal, transportId, workspaceId, connection }: TransportCaller,
 ): Promise<Session> {
+  const { sessions, store, openIn } = layer;
   const id = toTransportSessionId(transportId);
   const { userId } = principal;
   const draft = principal.kind === 'user' ? createUserDraft(principal, workspaceId) : { userId };
@@ -93,17 +101,34 @@ async function findTransportSession(
     const session = sessions.get(id) ?? (await sessions.load(id));
     if (session !== undefined) {
       // A session that the caller may not use is answered like one that never existed.
-      if (!mayUseSession(session, principal)) throw sessionNotUsableError();
+      if (!mayUseSession(session, principal)) throw createTransportError();
       return session;
     }
     const remains = await store.remains(id);
     if (remains !== undefined) {
-      throw remains.record.userId === userId ? sessionGoneError(remains.reason) : sessionNotUsableError();
+      throw remains.record.userId === userId ? sessionGoneError(remains.reason) : createTransportError();
     }
+    await assertOpener(layer, principal, connection);
     try {
-      return (await sessions.create({ ...draft, trustLevel, id })).session;
+      return (await openIn({ ...draft, trustLevel, id })).session;
     } catch (error) {
       if (!isAmbitError(error) || error.code !== 'SESSION_EXISTS') throw error;
     }
   }
+}
+
+/** Refuses a caller that uses the transport session of another user before that user has. */
+async function assertOpener(
+  { identifyCaller }: SessionLayer,
+  { userId }: Principal,
+  connection: Connection | undefined,
+): Promise<void> {
+  if (connection?.opener === undefined) return;
+  const opener = await identifyCaller(connection.opener).catch(() => undefined);
+  if (opener !== undefined && 'principal' in opener && opener.principal.userId === userId) return;
+  throw createTransportError();
+}
+
+function createTransportError(): AmbitError {
+  return new AmbitError('SESSION_NOT_FOUND', { hint: 'Connect again to start a new session.' });
 }

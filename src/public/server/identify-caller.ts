@@ -5,7 +5,6 @@ import { anonymousUser, type Principal, type UserPrincipal } from '../../identit
 import type { Log } from '../../observability/log/log.ts';
 import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
 import { type CallHeaders, isObject } from '../sdk/call.ts';
-import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
 import type { AuthInfo, CallerPrincipal, ServerSessionsOptions } from './options.ts';
 import { maxMetadataBytes } from './settings.ts';
 
@@ -15,7 +14,13 @@ export type HttpCaller =
   | { readonly principal: Extract<Principal, { kind: 'anonymous' }>; readonly workspaceId: undefined }
   | { readonly sessionToken: string };
 
-export type IdentifyCaller = (request: HandlerRequest) => Promise<HttpCaller>;
+/** The parts of a request that identify its caller. */
+export interface CredentialSource {
+  readonly extra: Readonly<Record<string, unknown>>;
+  readonly headers: CallHeaders | undefined;
+}
+
+export type IdentifyCaller = (source: CredentialSource) => Promise<HttpCaller>;
 
 type IdentityOptions = Pick<ServerSessionsOptions, 'principal' | 'identify' | 'unknownCallers'>;
 
@@ -28,35 +33,34 @@ const warnEveryMs = 60_000;
 export function createIdentifyCaller(options: IdentityOptions, log: Log): IdentifyCaller {
   const { principal, identify, unknownCallers = 'refuse' } = options;
   const askByKey = identify && rememberKeys(identify);
-  let warnedAt = Number.NEGATIVE_INFINITY;
+  const warnRarely = createRareWarning();
 
-  async function askAuthor({ extra, call }: HandlerRequest): Promise<CallerPrincipal | undefined> {
+  async function askAuthor({ extra, headers }: CredentialSource): Promise<CallerPrincipal | undefined> {
     const http = isObject(extra['http']) ? extra['http'] : extra;
     const auth = http['authInfo'] as AuthInfo | undefined;
     try {
-      if (principal !== undefined && (auth !== undefined || askByKey === undefined)) return await principal(auth);
-      const key = auth?.token ?? readBearer(call.headers);
-      return key === undefined ? undefined : await askByKey?.(key);
+      if (principal !== undefined && (auth !== undefined || askByKey === undefined))
+        return (await principal(auth)) || undefined;
+      const key = auth?.token ?? readBearer(headers);
+      return (key === undefined ? undefined : await askByKey?.(key)) || undefined;
     } catch (cause) {
-      log.warn('caller cannot be identified', { error: String(cause) });
+      warnRarely('failed', () => log.warn('caller cannot be identified', { error: String(cause) }));
       throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint, cause });
     }
   }
 
-  return async (request) => {
+  return async (source) => {
     if (principal === undefined && identify === undefined && unknownCallers === 'refuse') {
       throw new AmbitError('UNAUTHENTICATED', {
         what: 'This server cannot identify the caller.',
         hint: 'The author of the server must set the option "principal" or "identify" of createServerSessions(), or run the server behind Ambit.',
       });
     }
-    const caller = await askAuthor(request);
-    if (caller !== undefined) return readCaller(caller, log);
+    const caller = await askAuthor(source);
+    if (caller !== undefined)
+      return readCaller(caller, (error) => warnRarely('invalid', () => log.warn('caller is not valid', { error })));
     if (unknownCallers !== 'anonymous') throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint });
-    if (performance.now() - warnedAt >= warnEveryMs) {
-      warnedAt = performance.now();
-      log.warn('call of an anonymous caller', { user: anonymousUser });
-    }
+    warnRarely('anonymous', () => log.warn('call of an anonymous caller', { user: anonymousUser }));
     return { principal: { kind: 'anonymous', userId: anonymousUser }, workspaceId: undefined };
   };
 }
@@ -64,7 +68,7 @@ export function createIdentifyCaller(options: IdentityOptions, log: Log): Identi
 const credentialHint = 'Send a credential that this server accepts.';
 
 /** Checks what the author's function returned, as the gateway checks what it is told. */
-function readCaller(caller: CallerPrincipal, log: Log): HttpCaller {
+function readCaller(caller: CallerPrincipal, report: (error: string) => void): HttpCaller {
   try {
     if (isObject(caller) && 'sessionToken' in caller) return { sessionToken: String(caller.sessionToken) };
     if (!isObject(caller) || typeof caller.userId !== 'string') throw new AmbitError('UNAUTHENTICATED');
@@ -75,7 +79,7 @@ function readCaller(caller: CallerPrincipal, log: Log): HttpCaller {
   } catch (error) {
     if (!isAmbitError(error)) throw error;
     if (error.code === 'UNAUTHENTICATED') throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint });
-    log.warn('caller is not valid', { error: error.message });
+    report(error.message);
     throw new AmbitError('CONFIG_INVALID', {
       what: 'This server describes its caller in a way that is not valid.',
       hint: 'The author of the server finds the reason in the log of the server.',
@@ -88,10 +92,13 @@ function readUser(caller: Extract<CallerPrincipal, { userId: string }>): HttpCal
   const { userId, agentId, workspaceId, workspaces, trustLevel = 'sandboxed' } = caller;
   const draft = { userId, permissions: caller.permissions ?? [], ...(agentId === undefined ? {} : { agentId }) };
   const { permissions } = checkDraft(draft, { maxLifetimeSeconds: 1, metadataBytes: maxMetadataBytes });
+  if (workspaces !== undefined && (!Array.isArray(workspaces) || workspaces.length === 0)) {
+    throw new AmbitError('REQUEST_INVALID', { what: 'The workspaces of a caller are a list of at least one slug.' });
+  }
   const allowed = workspaces ?? (workspaceId === undefined ? null : [workspaceId]);
-  const odd = [...(allowed ?? []), workspaceId ?? 'none'].find((slug) => !workspaceSlug.test(String(slug)));
-  if (odd !== undefined) {
-    throw new AmbitError('REQUEST_INVALID', { what: `"${String(odd).slice(0, 63)}" is not the slug of a workspace.` });
+  for (const slug of [...(allowed ?? []), ...(workspaceId === undefined ? [] : [workspaceId])]) {
+    if (typeof slug === 'string' && workspaceSlug.test(slug)) continue;
+    throw new AmbitError('REQUEST_INVALID', { what: `"${String(slug).slice(0, 63)}" is not the slug of a workspace.` });
   }
   if (workspaceId !== undefined && allowed?.includes(workspaceId) === false) {
     throw new AmbitError('REQUEST_INVALID', { what: 'The workspace of the caller is not among its workspaces.' });
@@ -107,21 +114,37 @@ function readUser(caller: Extract<CallerPrincipal, { userId: string }>): HttpCal
 
 /** Asks for each key once in ten seconds. Keys are remembered by their digest. */
 function rememberKeys(identify: NonNullable<IdentityOptions['identify']>): typeof identify {
-  const known = new Map<string, { readonly caller: CallerPrincipal; readonly until: number }>();
-  return async (key) => {
+  const known = new Map<string, { readonly caller: Promise<CallerPrincipal | undefined>; readonly until: number }>();
+  return (key) => {
     const digest = createHash('sha256').update(key).digest('base64');
     const found = known.get(digest);
     if (found !== undefined && performance.now() < found.until) return found.caller;
     known.delete(digest);
-    const caller = await identify(key);
-    if (caller === undefined) return undefined;
     if (known.size >= maxKeys) known.delete(known.keys().next().value as string);
-    known.set(digest, { caller, until: performance.now() + keyMs });
-    return caller;
+    const entry = { caller: (async () => identify(key))(), until: performance.now() + keyMs };
+    known.set(digest, entry);
+    // Only callers that are known are remembered.
+    const forget = () => void (known.get(digest) === entry && known.delete(digest));
+    entry.caller.then((caller) => !caller && forget(), forget);
+    return entry.caller;
   };
 }
 
-function readBearer(headers: CallHeaders | undefined): string | undefined {
+type RareWarning = (topic: string, warn: () => void) => void;
+
+/** Warns about each topic at most once a minute. */
+function createRareWarning(): RareWarning {
+  const warnedAt = new Map<string, number>();
+  return (topic, warn) => {
+    const now = performance.now();
+    if (now - (warnedAt.get(topic) ?? Number.NEGATIVE_INFINITY) < warnEveryMs) return;
+    warnedAt.set(topic, now);
+    warn();
+  };
+}
+
+/** Reads the token of "Authorization: Bearer". */
+export function readBearer(headers: CallHeaders | undefined): string | undefined {
   if (headers === undefined) return undefined;
   const value =
     typeof headers['get'] === 'function'

@@ -12,6 +12,8 @@ const hints: Partial<Record<ErrorCode, string>> = {
   WORKSPACE_NOT_FOUND: 'Use a workspace that this server offers to you, or none.',
   WORKSPACE_REQUIRED: 'Announce a workspace in _meta.ambit.workspace, or ask the person who runs this server.',
   CONFIG_INVALID: 'The author of this server must correct it.',
+  INTERNAL: 'The log of this server has the details.',
+  STORE_UNAVAILABLE: 'Try again later.',
 };
 
 /** Replaces the general hint of an error, which names commands of the gateway. A hint for the case itself stays. */

@@ -13,16 +13,23 @@ interface ToolServer {
  */
 export function offerToolHandlers(server: object): void {
   const target = server as ToolServer;
-  try {
-    target.assertCanSetRequestHandler?.('tools/list');
-  } catch {
-    return;
-  }
-  target.registerCapabilities?.({ tools: {} });
-  registerHandler(target, 'tools/list', () => ({ tools: [] }));
+  const lacksList = lacksHandler(target, 'tools/list');
+  const lacksCall = lacksHandler(target, 'tools/call');
+  if (lacksList && lacksCall) target.registerCapabilities?.({ tools: {} });
+  if (lacksList) registerHandler(target, 'tools/list', () => ({ tools: [] }));
+  if (!lacksCall) return;
   registerHandler(target, 'tools/call', () => {
     throw Object.assign(new Error('There is no such tool.'), { code: -32602 });
   });
+}
+
+function lacksHandler(server: ToolServer, method: string): boolean {
+  try {
+    server.assertCanSetRequestHandler?.(method);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function registerHandler(server: ToolServer, method: string, handler: () => unknown): void {

@@ -3,6 +3,7 @@ import { isTrustAtMost } from '../../rules/trust-level.ts';
 import type { Session } from '../../sessions/session.ts';
 import { applyAnnounced } from '../../sessions/workspace-choice.ts';
 import type { WorkspaceChoices } from '../sdk/current-session.ts';
+import type { KnownWorkspace, WorkspaceSet } from './declared-workspaces.ts';
 import type { ResolvedSession } from './resolved-session.ts';
 import type { OpenSessionLayer } from './session-layer.ts';
 
@@ -10,6 +11,8 @@ import type { OpenSessionLayer } from './session-layer.ts';
 export interface PlacedSession {
   readonly session: Session;
   readonly path: string | undefined;
+  /** Tells the workspace apart from others, also from those with the same slug. */
+  readonly workspaceKey: string | undefined;
   readonly choices: WorkspaceChoices;
 }
 
@@ -21,7 +24,7 @@ const maxSuggested = 10;
  */
 export async function placeInWorkspace(
   layer: OpenSessionLayer,
-  { workspaces: allowed }: ResolvedSession,
+  { workspaces: allowed, endsWithCall }: ResolvedSession,
   session: Session,
   announced: string | undefined,
 ): Promise<PlacedSession> {
@@ -38,12 +41,14 @@ export async function placeInWorkspace(
     } catch (error) {
       if (!isAmbitError(error)) throw error;
       unavailable = announced;
-      layer.logIgnoredWorkspaceOnce(session, announced);
+      if (!endsWithCall) layer.logIgnoredWorkspaceOnce(session, announced);
     }
   }
+  const workspace = findOwn(set, placed);
   return {
     session: placed,
-    path: placed.workspaceId === undefined ? undefined : set.get(placed.workspaceId)?.path,
+    path: workspace?.path,
+    workspaceKey: workspace?.key ?? placed.workspaceId,
     choices: {
       find(name) {
         const id = set.findIds(name).find(mayUse);
@@ -55,6 +60,20 @@ export async function placeInWorkspace(
         layer.log.info('another workspace was given', { session: session.id, chosen, workspace: own }),
     },
   };
+}
+
+/** Finds the workspace of a session. It may have been removed, or have become less trusted, since the session was opened. */
+function findOwn(set: WorkspaceSet, { workspaceId, trustLevel }: Session): KnownWorkspace | undefined {
+  if (workspaceId === undefined || set.isUndeclared) return undefined;
+  const workspace = set.get(workspaceId);
+  if (workspace === undefined) {
+    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: 'The workspace of the session no longer exists.' });
+  }
+  if (isTrustAtMost(trustLevel, workspace.trust)) return workspace;
+  throw new AmbitError('TRUST_REQUIRED', {
+    what: `The session is "${trustLevel}", and its workspace allows at most "${workspace.trust}".`,
+    rule: `workspaces.${workspaceId}.trust`,
+  });
 }
 
 /** Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce one. */

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { AmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
-import type { Session } from '../../sessions/session.ts';
+import type { CheckedDraft, Session } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { UserSessions } from '../../sessions/user-sessions.ts';
 import type { SessionStore } from '../../stores/store.ts';
@@ -38,6 +38,12 @@ export interface ResolvedSession {
   createContext?(members: Partial<UnprintedMembers>): SessionContext;
 }
 
+/**
+ * Opens a session within the bounds of its workspace. With `isAsked`, a trust level above them is refused; otherwise it
+ * is lowered to them.
+ */
+export type OpenInWorkspace = (draft: CheckedDraft, isAsked?: boolean) => ReturnType<Sessions['create']>;
+
 export interface SessionLayer {
   readonly settings: ServerSettings;
   readonly store: SessionStore;
@@ -46,6 +52,7 @@ export interface SessionLayer {
   readonly userSessions: UserSessions;
   readonly identifyCaller: IdentifyCaller;
   readonly findWorkspaces: FindWorkspaces;
+  readonly openIn: OpenInWorkspace;
 }
 
 /** Describes a session of the server's own to a handler. */

@@ -1,4 +1,6 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { PartitionSession } from '../../gateway/cache/call-cache.ts';
+import type { Log } from '../../observability/log/log.ts';
 import type { QuotaScope } from '../../observability/metrics/metrics.ts';
 import { createRefusalResult, formatRefusal } from '../../protocol/compose-message.ts';
 import { type Grant, StaleSessionError } from '../../sessions/grants.ts';
@@ -7,17 +9,19 @@ import { isObject } from '../sdk/call.ts';
 import { findRefusalReason, type SessionContext } from '../sdk/context.ts';
 import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
 import { type ContextOptions, readCallContext } from '../sdk/read-context.ts';
+import { isSessionError } from '../sdk/session-error.ts';
 import { createRefusedError } from '../sdk/with-session.ts';
 import type { HandlerRequest, HandlerWrapper } from '../sdk/wrap-handlers.ts';
 import { type ClientSelection, noSelection, type SelectionReader } from './client-selection.ts';
 import type { Connection, ServerConnections } from './connections.ts';
 import { gatewaySessions, type NamingContext } from './gateway-sessions.ts';
-import { addPolicies } from './governance.ts';
+import { addPolicies, markError } from './governance.ts';
 import { httpSessions } from './http-sessions.ts';
 import { toLibraryError } from './library-hints.ts';
 import type { SessionMetrics } from './options.ts';
 import { explainMissingWorkspace, type PlacedSession, placeInWorkspace } from './place-in-workspace.ts';
 import { createOwnContext, describeLife, type ResolvedSession } from './resolved-session.ts';
+import type { RunningCall } from './running-calls.ts';
 import type { OpenSessionLayer } from './session-layer.ts';
 import { createSessionState } from './session-state.ts';
 
@@ -26,16 +30,22 @@ export interface SessionRunOptions {
   readonly context: ContextOptions;
   readonly selections: SelectionReader;
   readonly connections: ServerConnections;
-  readonly metrics: SessionMetrics | undefined;
+  readonly metrics: Required<SessionMetrics>;
+  readonly log: Log;
   /** False if the sessions end with their server: over HTTP a server is built for each request. */
   readonly servesHttp: boolean;
   readonly countsBytes: boolean;
+  readonly hasPolicies: boolean;
   readonly offersTools: boolean;
 }
 
 type RunHandler = Parameters<HandlerWrapper>[1];
 
 const maxTries = 16;
+const maxLoggedName = 100;
+
+/** The context of each call that reached its session, for its line in the log. */
+const contexts = new WeakMap<HandlerRequest['call'], SessionContext>();
 
 /** An admitted call with its session. */
 interface AdmittedCall {
@@ -44,37 +54,61 @@ interface AdmittedCall {
   readonly isCounted: boolean;
 }
 
+/** Lists are the same for everyone, so they open no session. */
+const sessionlessMethods: ReadonlySet<string> = new Set([
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+  'subscriptions/listen',
+]);
+
+/** An error of the author's handler, which goes to the SDK as it is. */
+class HandlerError extends Error {}
+
 /** Wraps handlers: finds or opens the session of each call, admits the call, runs it and releases the session. */
 export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
-  const { metrics } = options;
+  const { metrics, log } = options;
 
   return async (request, run) => {
     const startedAt = performance.now();
     let outcome = 'error';
     try {
-      const result = await handleRequest(request, run);
+      const result = await handleRequest(request, async (active) => {
+        try {
+          return await run(active);
+        } catch (cause) {
+          throw new HandlerError('', { cause });
+        }
+      });
       outcome = readOutcome(result);
       return result;
     } catch (error) {
-      if (!isAmbitError(error)) throw error;
-      outcome = error.code;
-      if (error.code === 'QUOTA_EXCEEDED') metrics?.quotaRefused?.(readQuotaScope(error));
-      const refusal = toLibraryError(error);
+      const cause = error instanceof HandlerError ? error.cause : error;
+      if (isSessionError(cause)) throw cause;
+      if (error instanceof HandlerError && !isAmbitError(cause)) throw options.hasPolicies ? markError(cause) : cause;
+      const refusal = isAmbitError(cause) ? toLibraryError(cause) : new AmbitError('INTERNAL', { hint: internalHint });
+      if (!isAmbitError(cause)) log.warn('call failed', { method: request.method, error: String(cause) });
+      outcome = refusal.code;
+      if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
       if (request.method === 'tools/call') return createRefusalResult(refusal);
       throw toRpcError(refusal);
     } finally {
-      metrics?.called?.(request.method, outcome, (performance.now() - startedAt) / 1000);
+      const ms = performance.now() - startedAt;
+      metrics.called(request.method, outcome, ms / 1000);
+      const { method, call } = request;
+      const known = contexts.get(call);
+      const [session, correlation] = [known?.sessionId, known?.correlationId];
+      const name = call.name?.slice(0, maxLoggedName);
+      log.debug?.('call', { method, name, outcome, ms: Math.round(ms), session, correlation, user: known?.userId });
     }
   };
 
   async function handleRequest(request: HandlerRequest, run: RunHandler): Promise<unknown> {
     const context = await readCallContext(request.call, options.context);
-    // Lists are the same for everyone, so they open no session.
-    if (request.method === 'tools/list') {
-      return await addOwnTools(request, context, await runWith(request, context, run));
-    }
-    if (request.method.endsWith('/list') || request.method === 'subscriptions/listen') {
-      return await runWith(request, context, run);
+    if (sessionlessMethods.has(request.method)) {
+      const result = await runWith(request, context, run);
+      return request.method === 'tools/list' ? await addOwnTools(request, context, result) : result;
     }
     const refused = findRefusalReason(context);
     if (refused !== undefined) throw createRefusedError(refused);
@@ -101,24 +135,27 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     // Behind Ambit, its gateway has read what the client selects.
     const selection = sent.status === 'verified' ? noSelection : options.selections.read(request, connection);
     const { resolved, grant, isCounted } = await admitCall(layer, request, sent, selection);
+    const running = layer.runningCalls.begin(resolved.session.id, request.call.signal);
     let bytes = 0;
     try {
-      // The session may have ended or been restricted while the call was admitted: its current state counts.
-      const session = layer.sessions.get(resolved.session.id);
-      if (session === undefined) throw new AmbitError('SESSION_ENDED');
+      let current = await placeCurrent(layer, resolved, selection.announced);
+      // Placing may take long. The handler runs with the record that is current when it starts.
+      for (let tries = 0; layer.sessions.get(resolved.session.id) !== current.session; tries++) {
+        if (tries === maxTries) throw new AmbitError('SESSION_STALE');
+        current = await placeCurrent(layer, resolved, selection.announced);
+      }
+      const { session, placed } = current;
       if (isCounted) layer.callCounts.add(session.id);
-      const placed =
-        resolved.createContext === undefined
-          ? await placeInWorkspace(layer, resolved, session, selection.announced)
-          : undefined;
       const now = options.context.now?.() ?? Date.now();
-      const result = await runPlaced(layer, { request, resolved, session, placed, connection, now }, run);
+      const call = { request, resolved, session, placed, connection, running, now };
+      const result = await runPlaced(layer, call, run);
       if (isCounted && options.countsBytes) bytes = measureJson(request.call.arguments) + measureJson(result);
       return result;
     } finally {
+      running.finish();
       grant.owner.release(grant, isCounted, bytes);
       const hasLeft = connection?.isClosed === true && resolved.endsWithConnection === true;
-      if (resolved.endsWithCall || hasLeft) await layer.sessions.end(resolved.session.id, 'closed').catch(() => false);
+      if (resolved.endsWithCall || hasLeft) await endSession(layer, resolved);
     }
   }
 
@@ -136,6 +173,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       try {
         return { resolved, isCounted, grant: await layer.sessions.acquire(resolved.session, isCounted) };
       } catch (error) {
+        if (resolved.endsWithCall) await endSession(layer, resolved);
         if (error instanceof StaleSessionError) continue;
         if (!isAmbitError(error) || (error.code !== 'SESSION_EXPIRED' && error.code !== 'SESSION_ENDED')) throw error;
         if (!resolved.isRenewable) throw (await resolved.explainGone?.()) ?? error;
@@ -158,7 +196,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       });
     }
     if (context.status === 'verified') return gatewaySessions(layer, context);
-    if (overHttp) return httpSessions(layer, request, selection);
+    if (overHttp) return httpSessions(layer, request, selection, options.connections.of(request.server));
     if (!layer.settings.startedByAmbit) return layer.stdio.resolve(request.server);
     // Ambit may run one process for several sessions: one session here for all of them would mix their state.
     if (context.sessionId === undefined) {
@@ -168,6 +206,29 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
   }
 }
 
+interface CurrentSession {
+  readonly session: Session;
+  readonly placed: PlacedSession | undefined;
+}
+
+/** Reads the current record of the session and puts it into its workspace, unless Ambit decides about workspaces. */
+async function placeCurrent(
+  layer: OpenSessionLayer,
+  resolved: ResolvedSession,
+  announced: string | undefined,
+): Promise<CurrentSession> {
+  const session = layer.sessions.get(resolved.session.id);
+  if (session === undefined) throw new AmbitError('SESSION_ENDED');
+  if (resolved.createContext !== undefined) return { session, placed: undefined };
+  return { session, placed: await placeInWorkspace(layer, resolved, session, announced) };
+}
+
+async function endSession({ sessions }: OpenSessionLayer, { session }: ResolvedSession): Promise<void> {
+  await sessions.end(session.id, 'closed').catch(() => false);
+}
+
+const internalHint = 'The log of this server has the details.';
+
 interface PlacedCall {
   readonly request: HandlerRequest;
   readonly resolved: ResolvedSession;
@@ -175,6 +236,7 @@ interface PlacedCall {
   /** Undefined behind Ambit, which decides about workspaces itself. */
   readonly placed: PlacedSession | undefined;
   readonly connection: Connection | undefined;
+  readonly running: RunningCall;
   /** The time of the call. */
   readonly now: number;
 }
@@ -182,11 +244,10 @@ interface PlacedCall {
 /** Runs the handler, or a session tool, with the context of the call. */
 async function runPlaced(
   layer: OpenSessionLayer,
-  { request, resolved, session, placed, connection, now }: PlacedCall,
+  { request, resolved, session, placed, connection, running, now }: PlacedCall,
   run: RunHandler,
 ): Promise<unknown> {
   const { call, method } = request;
-  const running = layer.runningCalls.begin(session.id, call.signal);
   const members = { state: createSessionState(layer.store, session.id), signal: running.signal };
   const record = describeLife(session, now);
   const context =
@@ -194,19 +255,14 @@ async function runPlaced(
       ? (resolved.createContext as NonNullable<ResolvedSession['createContext']>)(members)
       : createOwnContext(placed.session, placed.path, { ...members, record });
   const active: ActiveCall = { call, context, ...(placed && { workspaces: placed.choices }) };
-  layer.cache.offerTo(active, toPartition(session.id, context), readServerName(request.server));
+  contexts.set(call, context);
+  const partition = toPartition(session.id, context, placed?.workspaceKey);
+  layer.cache.offerTo(active, partition, readServerName(request.server));
   const isOwnTool = placed !== undefined && method === 'tools/call' && layer.tools?.has(call.name ?? '') === true;
   const runHandler = () => (isOwnTool ? callOwnTool(layer, request, resolved, placed, context) : run(active));
   const handled = await running.run(active, () => activeCall.run(active, runHandler));
-  layer.log.debug?.('call', {
-    session: session.id,
-    correlation: context.correlationId,
-    method,
-    tool: call.name?.slice(0, 100),
-    outcome: readOutcome(handled),
-  });
   const governed =
-    placed === undefined || (method !== 'tools/call' && method !== 'prompts/get')
+    placed === undefined
       ? handled
       : await addDuePolicies(layer, { request, session: placed.session, connection, isOwnTool }, handled);
   return layer.settings.includeMeta && method === 'tools/call' ? addSessionMeta(governed, context) : governed;
@@ -260,8 +316,9 @@ function isOverHttp({ call, extra }: HandlerRequest): boolean {
   return call.transport === 'http' || extra['authInfo'] !== undefined;
 }
 
-function toPartition(id: string, { userId, workspaceId, trustLevel, permissions }: SessionContext) {
-  return { id, userId: userId ?? id, workspaceId, trustLevel: trustLevel ?? ('sandboxed' as const), permissions };
+function toPartition(id: string, context: SessionContext, workspaceKey: string | undefined): PartitionSession {
+  const { userId = id, workspaceId, trustLevel = 'sandboxed', permissions } = context;
+  return { id, userId, workspaceId: workspaceKey ?? workspaceId, trustLevel, permissions };
 }
 
 /** The name of the server, which the SDK does not show. Without it, servers with the same tools share cached results. */

@@ -7,7 +7,7 @@ import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
  * whatever the handler does afterwards. A call that ends its own session still gets its answer.
  */
 export interface RunningCalls {
-  /** Begins a call. `cancelled` is aborted when the client cancels it. */
+  /** Begins a call, which must be finished. `cancelled` is aborted when the client cancels it. */
   begin(sessionId: string, cancelled: AbortSignal | undefined): RunningCall;
   end(sessionId: string, reason: UnloadReason): void;
 }
@@ -15,7 +15,9 @@ export interface RunningCalls {
 export interface RunningCall {
   /** Aborted when the session ends or the client cancels the call. */
   readonly signal: AbortSignal;
+  /** Runs the handler; throws if the session has ended or the call was cancelled since it began. */
   run<R>(call: ActiveCall, work: () => Promise<R>): Promise<R>;
+  finish(): void;
 }
 
 interface CallEntry {
@@ -30,36 +32,39 @@ export function createRunningCalls(): RunningCalls {
     begin(sessionId, cancelled) {
       const controller = new AbortController();
       const entry: CallEntry = { controller };
-      const { signal } = controller;
+      const ofSession = entries.get(sessionId) ?? new Set();
+      entries.set(sessionId, ofSession.add(entry));
+      const signal = cancelled === undefined ? controller.signal : AbortSignal.any([controller.signal, cancelled]);
       return {
-        signal: cancelled === undefined ? signal : AbortSignal.any([signal, cancelled]),
+        signal,
         async run(call, work) {
-          const ofSession = entries.get(sessionId) ?? new Set();
-          entries.set(sessionId, ofSession.add(entry));
+          if (controller.signal.aborted) throw controller.signal.reason;
+          // Nobody reads the answer to a cancelled call.
+          if (cancelled?.aborted) throw closedError();
           entry.call = call;
           const ended = new Promise<never>((_, reject) => {
             entry.refuse = reject;
           });
-          try {
-            return await Promise.race([work(), ended]);
-          } finally {
-            ofSession.delete(entry);
-            if (ofSession.size === 0 && entries.get(sessionId) === ofSession) entries.delete(sessionId);
-          }
+          return await Promise.race([work(), ended]);
+        },
+        finish() {
+          ofSession.delete(entry);
+          if (ofSession.size === 0 && entries.get(sessionId) === ofSession) entries.delete(sessionId);
         },
       };
     },
     end(sessionId, reason) {
-      const error =
-        reason === 'unloaded' || reason === 'closed'
-          ? new AmbitError('SESSION_ENDED', { what: 'The connection was closed.' })
-          : sessionGoneError(reason);
+      const error = reason === 'unloaded' || reason === 'closed' ? closedError() : sessionGoneError(reason);
       const current = activeCall.getStore();
       for (const { call, controller, refuse } of entries.get(sessionId) ?? []) {
-        if (call === current) continue;
+        if (call !== undefined && call === current) continue;
         refuse?.(error);
         controller.abort(error);
       }
     },
   };
+}
+
+function closedError(): AmbitError {
+  return new AmbitError('SESSION_ENDED', { what: 'The connection was closed.' });
 }

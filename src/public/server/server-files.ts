@@ -11,7 +11,7 @@ import { createPathRules, type PathRules } from '../../workspaces/path-rules.ts'
 import type { FileAccessParts } from '../../workspaces/tools/file-access.ts';
 import { createWorkspaces, type WorkspaceStorage } from '../../workspaces/workspaces.ts';
 import { createWriteQuota } from '../../workspaces/write-quota.ts';
-import type { FindWorkspaces } from './declared-workspaces.ts';
+import type { FindWorkspaces, KnownWorkspace } from './declared-workspaces.ts';
 
 /** Opens the files of a workspace. The rules say which paths sessions may not read or write. */
 export type OpenBackend = (
@@ -43,6 +43,8 @@ interface LayerFilesParts {
   readonly store: SessionStore;
   readonly storeDir: string | undefined;
   readonly findWorkspaces: FindWorkspaces;
+  /** False if a workspace that is a link is refused. */
+  readonly followsLinks: boolean;
   readonly log: Log;
 }
 
@@ -66,7 +68,7 @@ export function readFileOptions(given: true | FileOptions): {
 }
 
 export function createLayerFiles(given: true | FileOptions, parts: LayerFilesParts): LayerFiles {
-  const { store, storeDir, findWorkspaces, log } = parts;
+  const { store, storeDir, findWorkspaces, followsLinks, log } = parts;
   const { storage, open } = readFileOptions(given);
   const rules = createPathRules(storage.files);
   const { durable, fileBytes } = storage.files;
@@ -75,19 +77,28 @@ export function createLayerFiles(given: true | FileOptions, parts: LayerFilesPar
     isEnded: async (id) => (await store.get(id)) === undefined,
   });
 
-  async function findPath(session: Session): Promise<string | undefined> {
-    return (await findWorkspaces(session)).get(session.workspaceId ?? '')?.path;
+  async function findKnown(session: Session): Promise<KnownWorkspace | undefined> {
+    return (await findWorkspaces(session)).get(session.workspaceId ?? '');
+  }
+
+  /** Stores files under the key of the workspace, because several workspaces may have one slug. */
+  function storageFor({ id, key }: KnownWorkspace): WorkspaceStorage {
+    return key === id ? storage : { ...storage, files: { ...storage.files, id: key } };
   }
 
   const workspaces = createWorkspaces({
-    find: async (id, session) => ((await findWorkspaces(session)).get(id) === undefined ? undefined : storage),
-    folderFor: findPath,
-    async open({ id, folder }) {
+    async find(_id, session) {
+      const known = await findKnown(session);
+      return known === undefined ? undefined : storageFor(known);
+    },
+    folderFor: async (session) => (await findKnown(session))?.path,
+    async open({ id, folder, workspace }) {
       if (open !== undefined) return open({ id, path: folder }, rules);
-      if (storage.backend === 'database') return openDatabase(store.documents, id, { rules, fileBytes });
+      const treeId = workspace.files.id === undefined ? id : `${id}\0${workspace.files.id}`;
+      if (storage.backend === 'database') return openDatabase(store.documents, treeId, { rules, fileBytes });
       if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
       assertOutside(storeDir, folder);
-      return openLocal(folder, { rules, durable, fileBytes });
+      return openLocal(folder, { rules, durable, fileBytes, followsLinks });
     },
     quota,
   });

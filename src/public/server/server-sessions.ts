@@ -18,6 +18,7 @@ import { toLibraryError } from './library-hints.ts';
 import { offerToolHandlers } from './offer-tools.ts';
 import type { OwnOptions, ServerSessionsOptions } from './options.ts';
 import { wrapInSessions } from './run-in-session.ts';
+import { createRunHook, createSteadyLog, createSteadyMetrics } from './safe-hooks.ts';
 import { readFileOptions } from './server-files.ts';
 import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
 import { maxMetadataBytes, readSettings, type ServerSettings } from './settings.ts';
@@ -85,10 +86,12 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
   const selections = createSelectionReader(settings.announceKeys);
   if (options.governance !== undefined) readTexts(options.governance);
   if (options.files) readFileOptions(options.files);
-  const log = createSafeLog(options.log ?? createStderrLog());
+  const log = createSafeLog(createSteadyLog(options.log ?? createStderrLog()));
+  const runHook = createRunHook(log);
+  const metrics = createSteadyMetrics(options.metrics ?? {}, runHook);
   const findWorkspaces = createFindWorkspaces(options.workspaces, settings.local.workspace, log);
   if (settings.problem !== undefined) log.warn('environment is not valid', { error: settings.problem.message });
-  const events = createSessionEvents();
+  const events = createSessionEvents(runHook);
   // The first call reports the failure, and may come later than it.
   if (options.store instanceof Promise) options.store.catch(() => {});
   let opening: Promise<OpenSessionLayer> | undefined;
@@ -99,7 +102,7 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
     if (settings.problem !== undefined) throw settings.problem;
     if (closing !== undefined) throw new AmbitError('SESSION_ENDED', { what: 'The server is shutting down.' });
     // A store that cannot be opened now may be there for the next call.
-    opening ??= openSessionLayer(options, { settings, findWorkspaces, events, log }).then(
+    opening ??= openSessionLayer(options, { settings, findWorkspaces, events, log, metrics }).then(
       (opened) => {
         cancelCloseAtExit = closeAtExit(attachable.close);
         return opened;
@@ -129,18 +132,20 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
       context: options.context ?? {},
       selections,
       connections,
-      metrics: options.metrics,
+      metrics,
+      log,
       servesHttp,
+      hasPolicies: options.governance !== undefined,
       offersTools: offersOwnTools(options),
-      countsBytes: Object.values(options.quotas ?? {}).some(({ totalBytes }) => totalBytes !== undefined),
+      countsBytes: Object.values(options.quotas ?? {}).some((limits) => limits?.totalBytes !== undefined),
     }),
     connections,
     transport: options.context?.transport,
 
     open: (draft = {}) =>
       withLibraryHints(async () => {
-        const { sessions } = await openLayer();
-        const { record, token } = await sessions.create(checkNewSession(draft, settings));
+        const { openIn } = await openLayer();
+        const { record, token } = await openIn(checkNewSession(draft, settings), draft.trustLevel !== undefined);
         return { ...toPublicView(record), token };
       }),
 

@@ -4,9 +4,9 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import type { Session, SessionEndReason } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
-import { mostTrustIn } from '../../sessions/trust-bounds.ts';
+import { mostTrustIn, trustWithin } from '../../sessions/trust-bounds.ts';
 import { createUserSessions, type UserSessions } from '../../sessions/user-sessions.ts';
-import { createIgnoredWorkspaceLog } from '../../sessions/workspace-choice.ts';
+import { createIgnoredWorkspaceLog, workspaceNotFoundError } from '../../sessions/workspace-choice.ts';
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
@@ -16,9 +16,10 @@ import { toPublicId } from './gateway-sessions.ts';
 import { openServerGovernance, type ServerGovernance } from './governance.ts';
 import { createIdentifyCaller } from './identify-caller.ts';
 import { createNamedSessions } from './named-sessions.ts';
-import type { ServerSessionsOptions } from './options.ts';
-import type { SessionLayer } from './resolved-session.ts';
+import type { ServerSessionsOptions, SessionMetrics } from './options.ts';
+import type { OpenInWorkspace, SessionLayer } from './resolved-session.ts';
 import { createRunningCalls, type RunningCalls } from './running-calls.ts';
+import type { RunHook } from './safe-hooks.ts';
 import { createLayerFiles } from './server-files.ts';
 import type { ServerSettings } from './settings.ts';
 import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
@@ -56,8 +57,12 @@ export interface CallCounts {
   take(sessionId: string): number;
 }
 
-export function createSessionEvents(): SessionEvents {
-  return { opened: createListeners(), ended: createListeners(), restricted: createListeners() };
+export function createSessionEvents(runHook: RunHook): SessionEvents {
+  return {
+    opened: createListeners('onOpened', runHook),
+    ended: createListeners('onEnded', runHook),
+    restricted: createListeners('onRestricted', runHook),
+  };
 }
 
 interface LayerParts {
@@ -65,28 +70,37 @@ interface LayerParts {
   readonly findWorkspaces: FindWorkspaces;
   readonly events: SessionEvents;
   readonly log: Log;
+  readonly metrics: Required<SessionMetrics>;
 }
 
 /** Opens everything that lives as long as the session layer. */
 export async function openSessionLayer(options: ServerSessionsOptions, parts: LayerParts): Promise<OpenSessionLayer> {
-  const { settings, findWorkspaces, events, log } = parts;
+  const { settings, findWorkspaces, events, log, metrics } = parts;
   const { storeDir } = settings;
-  const store = await openLayerStore(options, settings);
-  const quotas = options.quotas ?? {};
+  const store = await openLayerStore(options, settings, log);
+  const quotas = dropUndefined(options.quotas ?? {});
   const now = options.context?.now;
   const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas, ...(now && { now }) });
   const runningCalls = createRunningCalls();
   const callCounts = createCallCounts();
-  const cache = createHandlerCache((found) => options.metrics?.cacheLookedUp?.(found), now);
+  const cache = createHandlerCache(metrics.cacheLookedUp, now);
   const governance =
     options.governance === undefined
       ? undefined
       : await openServerGovernance(options.governance, { store, storeDir, log, now });
-  const files = options.files ? createLayerFiles(options.files, { store, storeDir, findWorkspaces, log }) : undefined;
-  const { metrics } = options;
+  const files = options.files
+    ? createLayerFiles(options.files, {
+        store,
+        storeDir,
+        findWorkspaces,
+        // Whoever can write to a root could put a link there.
+        followsLinks: typeof options.workspaces !== 'string',
+        log,
+      })
+    : undefined;
   sessions.onOpened((session) => {
-    log.debug?.('session opened', { session: session.id, user: session.userId, trust: session.trustLevel });
-    metrics?.sessionOpened?.(session.trustLevel);
+    log.debug?.('session opened', { session: toPublicId(session), user: session.userId, trust: session.trustLevel });
+    metrics.sessionOpened(session.trustLevel);
     events.opened.notify(toSessionFacts(session));
   });
   sessions.onRestricted((session) => events.restricted.notify(toSessionFacts(session)));
@@ -97,11 +111,12 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
     cache.forget(session.id);
     void files?.forget(session.id).catch(() => {});
     const seconds = Math.max(0, (now?.() ?? Date.now()) - session.createdAt) / 1000;
-    log.debug?.('session ended', { session: session.id, user: session.userId, reason, seconds });
-    metrics?.sessionEnded?.(reason, seconds, calls);
+    log.debug?.('session ended', { session: toPublicId(session), user: session.userId, reason, seconds });
+    metrics.sessionEnded(reason, seconds, calls);
     events.ended.notify(toSessionFacts(session), reason);
   });
-  const stdio = stdioSessions({ sessions, settings, findWorkspaces });
+  const openIn = createOpenIn(sessions, findWorkspaces);
+  const stdio = stdioSessions({ sessions, settings, findWorkspaces, openIn });
   const hasOwnTools = options.tools === true || files !== undefined || governance !== undefined;
   return {
     settings,
@@ -124,8 +139,9 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
       : undefined,
     governance,
     findWorkspaces,
+    openIn,
     namedSessions: createNamedSessions(sessions, store),
-    userSessions: createLayerUserSessions(sessions, log),
+    userSessions: createLayerUserSessions(sessions, openIn, log),
     identifyCaller: createIdentifyCaller(options, log),
     async close() {
       await governance?.close();
@@ -139,15 +155,32 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
 }
 
 /** A session that a user opens by calling has what the credential allows. */
-function createLayerUserSessions(sessions: Sessions, log: Log): UserSessions {
+function createLayerUserSessions(sessions: Sessions, openIn: OpenInWorkspace, log: Log): UserSessions {
   return createUserSessions({
     sessions,
     log,
     open: ({ userId = '', ...draft }, { ceiling } = {}) => {
       const trustLevel = ceiling === undefined ? 'sandboxed' : mostTrustIn(ceiling, draft.workspaceId);
-      return sessions.create({ ...draft, userId, trustLevel });
+      return openIn({ ...draft, userId, trustLevel });
     },
   });
+}
+
+/** Opens a session within the bounds of its workspace, which must exist if the server declares any. */
+function createOpenIn(sessions: Sessions, findWorkspaces: FindWorkspaces): OpenInWorkspace {
+  return async (draft, isAsked = false) => {
+    const { workspaceId, userId, agentId, trustLevel, permissions = [] } = draft;
+    if (workspaceId === undefined) return sessions.create(draft);
+    const set = await findWorkspaces({ userId, agentId, trustLevel, permissions });
+    if (set.get(workspaceId) === undefined && !set.isUndeclared) throw workspaceNotFoundError(workspaceId);
+    const bounds = [{ max: set.trustOf(workspaceId), rule: `workspaces.${workspaceId}.trust` }];
+    const within = trustWithin(bounds, isAsked ? trustLevel : undefined, trustLevel);
+    return sessions.create({ ...draft, trustLevel: within });
+  };
+}
+
+function dropUndefined<T extends object>(given: T): T {
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as T;
 }
 
 function toSessionFacts(session: Session): SessionFacts {
@@ -155,10 +188,15 @@ function toSessionFacts(session: Session): SessionFacts {
   return { id: toPublicId(session), userId, agentId, workspaceId, trustLevel, permissions };
 }
 
-async function openLayerStore(options: ServerSessionsOptions, settings: ServerSettings): Promise<SessionStore> {
+async function openLayerStore(
+  options: ServerSessionsOptions,
+  settings: ServerSettings,
+  log: Log,
+): Promise<SessionStore> {
   try {
     return (await options.store) ?? (await openOwnStore(settings.storeDir));
   } catch (cause) {
+    log.warn('store cannot be opened', { error: String(cause) });
     throw isAmbitError(cause) ? cause : new AmbitError('STORE_UNAVAILABLE', { cause });
   }
 }
@@ -170,7 +208,7 @@ async function openOwnStore(directory: string | undefined): Promise<SessionStore
   return openStore({ kind: 'sqlite' }, directory);
 }
 
-function createListeners<A extends unknown[]>(): Listeners<A> {
+function createListeners<A extends unknown[]>(name: string, runHook: RunHook): Listeners<A> {
   const all = new Set<(...given: A) => void>();
   return {
     add(listener) {
@@ -179,16 +217,7 @@ function createListeners<A extends unknown[]>(): Listeners<A> {
       return () => void all.delete(wrapped);
     },
     notify(...given) {
-      for (const listener of [...all]) {
-        try {
-          listener(...given);
-        } catch (error) {
-          // The author sees the error of a listener, and the call is still answered.
-          queueMicrotask(() => {
-            throw error;
-          });
-        }
-      }
+      for (const listener of [...all]) runHook(name, () => listener(...given));
     },
   };
 }

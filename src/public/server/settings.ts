@@ -1,4 +1,5 @@
 import { isAbsolute } from 'node:path';
+import { suggestClosest } from '../../config/explain/suggest.ts';
 import { assertPrefixes } from '../../context/for-tools/session-context.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { localUser } from '../../identity/principal.ts';
@@ -7,7 +8,8 @@ import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
 import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
 import type { SessionBounds } from '../../sessions/sessions.ts';
 import { type Environment, startEnvironment } from '../sdk/current-session.ts';
-import type { ServerSessionsOptions } from './options.ts';
+import type { GivenGovernance } from './governance.ts';
+import type { LocalSessions, ServerSessionsOptions } from './options.ts';
 
 /** The settings of this server: from the options, else from the environment, else the defaults. */
 export interface ServerSettings {
@@ -39,14 +41,82 @@ export interface ServerSettings {
 
 export const maxMetadataBytes = 10_240;
 
+const knownOptions: Readonly<Record<keyof ServerSessionsOptions, true>> = {
+  store: true,
+  storeDir: true,
+  ttlSeconds: true,
+  maxLifetimeSeconds: true,
+  maxSessions: true,
+  maxPerUser: true,
+  quotas: true,
+  includeMeta: true,
+  tools: true,
+  files: true,
+  workspaces: true,
+  announceKeys: true,
+  governance: true,
+  local: true,
+  envPrefix: true,
+  log: true,
+  metrics: true,
+  context: true,
+  principal: true,
+  identify: true,
+  unknownCallers: true,
+};
+const knownGovernance: Readonly<Record<keyof GivenGovernance, true>> = {
+  policies: true,
+  objectives: true,
+  teamsOf: true,
+  resolve: true,
+  issuer: true,
+};
+const knownLocal: Readonly<Record<keyof LocalSessions, true>> = {
+  id: true,
+  userId: true,
+  agentId: true,
+  trustLevel: true,
+  permissions: true,
+  workspace: true,
+};
+
+/** Refuses options that do not exist: a misspelt one would have no effect. */
+function checkNames(options: ServerSessionsOptions): void {
+  const groups = [
+    ['', options, knownOptions],
+    ['governance.', options.governance ?? {}, knownGovernance],
+    ['local.', options.local ?? {}, knownLocal],
+  ] as const;
+  for (const [prefix, given, known] of groups) {
+    const odd = Object.keys(given).find((name) => !Object.hasOwn(known, name));
+    if (odd === undefined) continue;
+    const meant = suggestClosest(odd, Object.keys(known));
+    throw new AmbitError('CONFIG_INVALID', { what: `There is no option "${prefix}${odd}"${meant || '.'}` });
+  }
+  const { principal, identify, unknownCallers = 'refuse', governance } = options;
+  const functions = {
+    principal,
+    identify,
+    'governance.resolve': governance?.resolve,
+    'governance.teamsOf': governance?.teamsOf,
+  };
+  for (const [name, value] of Object.entries(functions)) {
+    if (value !== undefined && typeof value !== 'function')
+      throw new AmbitError('CONFIG_INVALID', { what: `The option "${name}" must be a function.` });
+  }
+  if (unknownCallers !== 'refuse' && unknownCallers !== 'anonymous')
+    throw new AmbitError('CONFIG_INVALID', { what: 'unknownCallers must be "refuse" or "anonymous".' });
+}
+
 /** Reads the settings. Throws if an option is invalid. */
 export function readSettings(options: ServerSessionsOptions): ServerSettings {
+  checkNames(options);
   const env = options.context?.env ?? startEnvironment;
   const { local = {}, envPrefix = 'AMBIT', maxLifetimeSeconds = 86_400 } = options;
   assertPrefixes([envPrefix]);
   const { variables, problem } = readVariables(env, envPrefix, maxLifetimeSeconds);
   const ttlSeconds = options.ttlSeconds ?? variables?.draft.ttlSeconds ?? Math.min(3600, maxLifetimeSeconds);
-  const { maxSessions = 1000, maxPerUser = Math.min(200, maxSessions) } = options;
+  const { maxSessions = 1000, maxPerUser = 200 } = options;
   for (const [name, value] of Object.entries({ ttlSeconds, maxLifetimeSeconds, maxSessions, maxPerUser })) {
     if (!Number.isSafeInteger(value) || value < 1) {
       throw new AmbitError('CONFIG_INVALID', { what: `${name} must be a whole number of at least 1.` });

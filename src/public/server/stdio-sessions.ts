@@ -11,7 +11,7 @@ export interface StdioSessions {
   close(): Promise<void>;
 }
 
-type StdioParts = Pick<SessionLayer, 'sessions' | 'settings' | 'findWorkspaces'>;
+type StdioParts = Pick<SessionLayer, 'sessions' | 'settings' | 'findWorkspaces' | 'openIn'>;
 
 interface PipeSessions {
   resolve(): Promise<ResolvedSession>;
@@ -57,7 +57,14 @@ export function stdioSessions(layer: StdioParts): StdioSessions {
   };
 }
 
-function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts): PipeSessions {
+const namedHint = 'Start the server with another session id, or without one.';
+
+/** The error for a session that was named when the server was started. Its id cannot be used again. */
+function namedGoneError(reason: Parameters<typeof sessionGoneError>[0]): AmbitError {
+  return new AmbitError(sessionGoneError(reason).code, { hint: namedHint });
+}
+
+function createPipeSessions({ sessions, settings, findWorkspaces, openIn }: StdioParts): PipeSessions {
   const { named, local } = settings;
   const openedHere = new Set<string>();
   let opening: Promise<Session> | undefined;
@@ -65,21 +72,27 @@ function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts):
   async function findSession(): Promise<Session> {
     const session = await findNamedOrCreate();
     if (named.userId === undefined || named.userId === session.userId) return session;
-    throw new AmbitError('UNAUTHENTICATED', { what: 'The session does not belong to AMBIT_USER_ID.' });
+    throw new AmbitError('UNAUTHENTICATED', {
+      what: 'The session belongs to another user than the one this server was started for.',
+      hint: namedHint,
+    });
   }
 
   async function findNamedOrCreate(): Promise<Session> {
     if (named.token !== undefined) {
       const session = await sessions.verifyToken(named.token);
       if (named.id === undefined || named.id === session.id) return session;
-      throw new AmbitError('UNAUTHENTICATED', { what: 'AMBIT_SESSION_TOKEN is not a token of AMBIT_SESSION_ID.' });
+      throw new AmbitError('UNAUTHENTICATED', {
+        what: 'The session token in the environment is not a token of the session id there.',
+        hint: namedHint,
+      });
     }
     if (named.id === undefined) return createSession();
     for (;;) {
       const session = await sessions.load(named.id);
       if (session !== undefined) return session;
       const reason = await sessions.whyGone(named.id);
-      if (reason !== undefined) throw sessionGoneError(reason);
+      if (reason !== undefined) throw namedGoneError(reason);
       try {
         return await createSession(named.id);
       } catch (error) {
@@ -101,7 +114,7 @@ function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts):
 
   async function createSession(id?: string): Promise<Session> {
     const { userId, agentId, trustLevel, permissions } = local;
-    const { session } = await sessions.create({
+    const { session } = await openIn({
       userId,
       trustLevel,
       permissions,
@@ -128,7 +141,8 @@ function createPipeSessions({ sessions, settings, findWorkspaces }: StdioParts):
   async function explainGone(id: string, opened: Promise<Session>): Promise<AmbitError> {
     const reason = await sessions.whyGone(id);
     const isNamed = (named.id ?? named.token) !== undefined;
-    if (isNamed || (reason !== 'expired' && reason !== 'evicted')) return sessionGoneError(reason);
+    if (isNamed) return namedGoneError(reason);
+    if (reason !== 'expired' && reason !== 'evicted') return sessionGoneError(reason);
     // Another call may have opened the next one already.
     if (opening === opened) opening = undefined;
     return new AmbitError('SESSION_EXPIRED', {

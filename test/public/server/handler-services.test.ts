@@ -206,7 +206,7 @@ test('L8, L9: log and metrics tell of sessions and calls, without ids, users or 
     ['ended', 'ended', true, 2],
   ]);
   const all = lines.join('\n');
-  expect(lines.filter((line) => line.startsWith('call '))).toHaveLength(2);
+  expect(lines.filter((line) => line.startsWith('call '))).toHaveLength(3);
   expect(all).toContain(`"session":"${session?.id.slice(0, 8)}"`);
   expect(all).not.toContain(session?.id);
   expect(all).not.toContain('ada-lovelace');

@@ -33,6 +33,8 @@ export interface LocalOptions {
   readonly fileBytes?: number;
   /** Removes leftovers of killed writes; true by default. */
   readonly sweep?: boolean;
+  /** False to refuse a path that is itself a link, also if it becomes one just now; true by default. */
+  readonly followsLinks?: boolean;
   /** Finds candidate files for a search; without it all files are read. */
   readonly ripgrep?: Ripgrep | undefined;
 }
@@ -56,7 +58,7 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
       ? 'is a name that Ambit uses for files while it writes them'
       : guard.refusal(access, names);
   const root = openWorkspaceRoot(path, { checkAccess, prepare: guard.prepare });
-  const realPath = realpathSync(path);
+  const realPath = findRealPath(path, root, options.followsLinks ?? true);
   const homes = new Set([posix.normalize(path), realPath].map((home) => home.replace(/(?<!\/)\/+$/, '')));
   const isWithoutLinks = homes.size === 1;
   const { ripgrep } = options;
@@ -182,6 +184,18 @@ export function openLocal(path: string, options: LocalOptions): LocalBackend {
       await guard.pendingScan();
     },
   };
+}
+
+/** Finds the real path of the opened folder. Without links, it must be the one that was asked for. */
+function findRealPath(path: string, root: SafeRoot, followsLinks: boolean): string {
+  const { descriptor } = root;
+  if (followsLinks) return realpathSync(path);
+  const { dir, base } = posix.parse(posix.normalize(path).replace(/(?<!\/)\/+$/, ''));
+  const expected = posix.join(realpathSync(dir), base);
+  const opened = descriptor === undefined ? realpathSync(path) : realpathSync(`/proc/self/fd/${descriptor}`);
+  if (opened === expected) return opened;
+  void root.close();
+  throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The folder of the workspace is a link.' });
 }
 
 function openWorkspaceRoot(path: string, options: SafeRootOptions): SafeRoot {
