@@ -19,6 +19,9 @@ export function checkDraft(
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
   }
   assertPattern('name', draft.name, namePattern);
+  if (draft.name === 'current') {
+    throw new AmbitError('REQUEST_INVALID', { what: '"current" means the session of a call and cannot be a name.' });
+  }
   assertPattern('user', draft.userId, userNamePattern);
   assertPattern('agent', draft.agentId, userNamePattern);
   assertTtl(draft.ttlSeconds, limits.maxLifetimeSeconds);

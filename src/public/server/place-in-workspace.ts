@@ -76,15 +76,22 @@ function findOwn(set: WorkspaceSet, { workspaceId, trustLevel }: Session): Known
   });
 }
 
-/** Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce one. */
-export function explainMissingWorkspace(error: unknown, choices: WorkspaceChoices, key: string): unknown {
+/** Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce one, and
+ * `listsSessions` says whether there is a tool that lists sessions. */
+export function explainMissingWorkspace(
+  error: unknown,
+  choices: WorkspaceChoices,
+  { key, listsSessions }: { readonly key: string; readonly listsSessions: boolean },
+): unknown {
   const { unavailable, suggest } = choices;
   if (!isAmbitError(error) || error.code !== 'WORKSPACE_REQUIRED') return error;
   const names = suggest();
-  const hint =
-    names.length === 0
-      ? 'This server offers no workspace to this session: ask the person who runs it.'
-      : `The client can announce one of these in _meta.${key}.workspace: ${names.map((name) => JSON.stringify(name)).join(', ')}.`;
+  const other = listsSessions ? ['Pass another session as "session": session_list shows yours.'] : [];
+  const quoted = names.map((name) => JSON.stringify(name)).join(', ');
+  const announced =
+    names.length === 0 ? [] : [`The client can announce one of these in _meta.${key}.workspace: ${quoted}.`];
+  const hints = [...other, ...announced];
+  const hint = hints.length === 0 ? 'This server offers no workspace: ask the person who runs it.' : hints.join(' ');
   if (unavailable === undefined) return new AmbitError('WORKSPACE_REQUIRED', { hint });
   const shown = JSON.stringify(unavailable.slice(0, 100));
   const what = `The client announced the workspace ${shown}, which is not available to this session.`;

@@ -85,7 +85,10 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       return result;
     } catch (error) {
       const cause = error instanceof HandlerError ? error.cause : error;
-      if (isSessionError(cause)) throw cause;
+      if (isSessionError(cause)) {
+        outcome = cause.code;
+        throw cause;
+      }
       if (error instanceof HandlerError && !isAmbitError(cause)) throw options.hasPolicies ? markError(cause) : cause;
       const refusal = isAmbitError(cause) ? toLibraryError(cause) : new AmbitError('INTERNAL', { hint: internalHint });
       if (!isAmbitError(cause)) log.warn('call failed', { method: request.method, error: String(cause) });
@@ -284,7 +287,10 @@ async function callOwnTool(
   try {
     return await layer.tools.run(call.name ?? '', call.arguments, { session, principal, correlationId });
   } catch (error) {
-    const explained = explainMissingWorkspace(error, choices, layer.settings.announceKeys[0] ?? 'ambit');
+    const explained = explainMissingWorkspace(error, choices, {
+      key: layer.settings.announceKeys[0] ?? 'ambit',
+      listsSessions: layer.tools.has('session_list'),
+    });
     const refusal = isAmbitError(explained) ? explained : new AmbitError('INTERNAL', { cause: error });
     return createRefusalResult(toLibraryError(refusal));
   }

@@ -1,3 +1,4 @@
+import { suggestClosest } from '../../config/explain/suggest.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import type { PolicyAdmin } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
@@ -253,9 +254,28 @@ function toPublicView(record: SessionRecord): SessionView {
 
 const reservedName = /^[a-z]+:/;
 
+const draftMembers: readonly string[] = [
+  'id',
+  'name',
+  'userId',
+  'agentId',
+  'workspaceId',
+  'parentId',
+  'trustLevel',
+  'permissions',
+  'metadata',
+  'ttlSeconds',
+];
+
 /** Checks a draft as the gateway does. */
 function checkNewSession(draft: Omit<SessionDraft, 'servers'>, { local, bounds }: ServerSettings) {
   const { name, workspaceId, trustLevel = local.trustLevel, userId = local.userId } = draft;
+  const odd = Object.keys(draft).find((key) => !draftMembers.includes(key));
+  if (odd !== undefined) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: `A session has no "${odd.slice(0, 60)}"${suggestClosest(odd, draftMembers) || '.'}`,
+    });
+  }
   const { maxLifetimeSeconds } = bounds;
   const { permissions } = checkDraft(draft, { maxLifetimeSeconds, metadataBytes: maxMetadataBytes });
   if (name !== undefined && reservedName.test(name)) {

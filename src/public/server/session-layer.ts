@@ -99,7 +99,12 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
       })
     : undefined;
   sessions.onOpened((session) => {
-    log.debug?.('session opened', { session: toPublicId(session), user: session.userId, trust: session.trustLevel });
+    log.debug?.('session opened', {
+      session: toPublicId(session),
+      user: session.userId,
+      trust: session.trustLevel,
+      workspace: session.workspaceId,
+    });
     metrics.sessionOpened(session.trustLevel);
     events.opened.notify(toSessionFacts(session));
   });

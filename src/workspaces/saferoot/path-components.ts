@@ -3,6 +3,10 @@ import { SafeRootError } from './saferoot-error.ts';
 /** The longest path that Linux and macOS accept in one call. */
 const maxPathBytes = 4096;
 const maxNameBytes = 255;
+/** The deepest folder that a path may lead to. */
+export const maxDepth = 128;
+/** The names of a path with `..`, which the walk resolves. Each costs a look at its folder. */
+const maxNamesWithDots = 4 * maxDepth;
 
 /**
  * Splits a path into components as the kernel sees them, with `..` and empty ones: only the walk knows what they mean.
@@ -17,6 +21,10 @@ export function parsePath(path: string): string[] {
   if (/\p{Cs}/u.test(path)) throw new SafeRootError('PATH_INVALID', { path, what: 'is not well-formed Unicode' });
   if (Buffer.byteLength(path) >= maxPathBytes) throw new SafeRootError('NAME_TOO_LONG', { path });
   const components = path.split('/');
+  const names = components.filter((component) => component !== '' && component !== '.' && component !== '..');
+  // Refused here, because every later check looks at each folder of the path.
+  if (names.length > (components.includes('..') ? maxNamesWithDots : maxDepth))
+    throw new SafeRootError('TOO_DEEP', { path });
   for (const component of components) {
     // A UTF-16 unit takes at most three bytes.
     if (component.length * 3 > maxNameBytes && Buffer.byteLength(component) > maxNameBytes) {

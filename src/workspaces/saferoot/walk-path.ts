@@ -3,7 +3,7 @@ import { mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
 import { assertNoRepository, maxNamesRead } from './assert-no-repository.ts';
 import { type AccessKind, assertAccess, type CheckAccess } from './check-access.ts';
 import { type FileKind, kindFromStats } from './file-info.ts';
-import { hasOnlyDots, parsePath, resolveDots } from './path-components.ts';
+import { hasOnlyDots, maxDepth, parsePath, resolveDots } from './path-components.ts';
 import { type Handle, type PlatformFs, pathAt } from './platform/platform-fs.ts';
 import { recordChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
@@ -45,7 +45,6 @@ interface TrailStep {
   readonly name: string;
 }
 
-const maxDepth = 128;
 const maxLinks = 40;
 /** Bounds the work of one walk, since links can make a short path long. */
 const maxSteps = 1024;

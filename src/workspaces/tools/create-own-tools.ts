@@ -16,7 +16,7 @@ import { sessionDeleteFile, sessionMoveFile } from './session-move-file.ts';
 import { sessionReadFile } from './session-read-file.ts';
 
 export interface SessionToolsOptions {
-  readonly sessions: Pick<Sessions, 'end'>;
+  readonly sessions: Pick<Sessions, 'end' | 'get' | 'load' | 'acquire'>;
   readonly store: SessionStore;
   /** Absent where sessions have no files. */
   readonly files?: FileAccessParts | undefined;
@@ -31,7 +31,15 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
   const { sessions, store, files, contextOf, hasSessionTools = true } = options;
   const reach = createSessionReach(store);
   const cursors = createPageCursors(store.documents);
-  const access = files === undefined ? undefined : createFileAccess(reach, files);
+
+  async function touchSession(id: string): Promise<void> {
+    const session = sessions.get(id) ?? (await sessions.load(id));
+    if (session === undefined) return;
+    const grant = await sessions.acquire(session, false);
+    grant.owner.release(grant, false, 0);
+  }
+
+  const access = files === undefined ? undefined : createFileAccess(reach, files, touchSession);
   const forSessions = [
     ...sessionTools({ reach, sessions, store, contextOf, cursors }),
     ...stateTools(reach, store.state, cursors),

@@ -24,17 +24,26 @@ export interface ToolResolution extends FileResolution {
   readonly correlationId: string | undefined;
 }
 
+/** Counts a call as use of a session, so that a session whose files are used does not expire. */
+export type TouchSession = (sessionId: string) => Promise<void>;
+
 export interface FileAccessParts {
   readonly workspaces: Pick<Workspaces, 'in'>;
   readonly onResolution: (resolution: ToolResolution) => void;
 }
 
-export function createFileAccess(reach: SessionReach, { workspaces, onResolution }: FileAccessParts): FileAccess {
+export function createFileAccess(
+  reach: SessionReach,
+  { workspaces, onResolution }: FileAccessParts,
+  touchSession: TouchSession,
+): FileAccess {
   async function findSession(reference: string | undefined, caller: ToolCaller): Promise<Session> {
     // The session of the call is known to be live, and has the workspace that its client selected.
     if (reference === 'current' || reference === caller.session.id) return caller.session;
     const record = sessionOf(await reach.find(reference, caller));
-    return record.id === caller.session.id ? viewLike(record, caller.session) : record;
+    if (record.id === caller.session.id) return viewLike(record, caller.session);
+    await touchSession(record.id);
+    return record;
   }
 
   return {

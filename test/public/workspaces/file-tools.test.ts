@@ -16,6 +16,7 @@ import {
 import { openMemoryStore } from '../../../src/stores/index.ts';
 import type { buildServer } from '../server/build-server.ts';
 import { connectHttp, connectPipe, serveStateless } from '../server/connect-client.ts';
+import { openClockedStore } from '../server/open-clocked-store.ts';
 
 const open: { close(): Promise<void> }[] = [];
 let base: string;
@@ -30,7 +31,7 @@ afterEach(async () => {
 
 function sessionsWith(options: ServerSessionsOptions) {
   const log = { info() {}, warn() {} };
-  const sessions = createServerSessions({ log, files: true, ...options, context: { env: {} } });
+  const sessions = createServerSessions({ log, files: true, ...options, context: { env: {}, ...options.context } });
   open.push(sessions);
   return sessions;
 }
@@ -95,6 +96,31 @@ describe('the option "files"', () => {
       path: 'a.txt',
     });
     expect(again.text).toContain('of ada');
+  });
+
+  test('L4: using the files of a session keeps it alive, also from another session', async () => {
+    const { store, now, pass } = openClockedStore();
+    const sessions = sessionsWith({
+      store,
+      ttlSeconds: 60,
+      workspaces: `${base}/*`,
+      local: { trustLevel: 'direct' },
+      context: { now },
+    });
+    await sessions.open({ name: 'task#049', workspaceId: 'one' });
+    await sessions.open({ name: 'task#050', workspaceId: 'two' });
+    const caller = await connectPipe('v2', sessions);
+    open.push(caller);
+    for (let i = 0; i < 3; i++) {
+      pass(40);
+      await caller.call('whoami');
+      const { error } = await caller.call('session_list_dir', { session: 'task#049' });
+      expect(error).toBeUndefined();
+    }
+    const forgotten = await caller.call('session_list_dir', { session: 'task#050' });
+    expect(forgotten.error).toMatchObject({ code: 'SESSION_NOT_FOUND' });
+    await sessions.close();
+    await store.close();
   });
 
   test('a store inside of a workspace is refused: an agent could rewrite its session', async () => {
