@@ -90,7 +90,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
         throw cause;
       }
       if (error instanceof HandlerError && !isAmbitError(cause)) throw options.hasPolicies ? markError(cause) : cause;
-      const refusal = isAmbitError(cause) ? toLibraryError(cause) : new AmbitError('INTERNAL', { hint: internalHint });
+      const refusal = toLibraryError(isAmbitError(cause) ? cause : new AmbitError('INTERNAL', { cause }));
       if (!isAmbitError(cause)) log.warn('call failed', { method: request.method, error: String(cause) });
       outcome = refusal.code;
       if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
@@ -229,8 +229,6 @@ async function placeCurrent(
 async function endSession({ sessions }: OpenSessionLayer, { session }: ResolvedSession): Promise<void> {
   await sessions.end(session.id, 'closed').catch(() => false);
 }
-
-const internalHint = 'The log of this server has the details.';
 
 interface PlacedCall {
   readonly request: HandlerRequest;
