@@ -1,5 +1,5 @@
-// Tasks that belong to a workspace, which a call does not have to name: the client announces once where it works, and its
-// calls are then about that workspace. An argument `workspace` comes first. Without either, the call is refused: the
+// Tasks that belong to a workspace, which a call does not have to name: the client announces where it works, in the handshake
+// or, since MCP 2026-07-28, with each request. An argument `workspace` comes first. Without either, the call is refused: the
 // handler never guesses, and always has a workspace and its path.
 //
 //   ORBIT_ROOT=~/src node server.js

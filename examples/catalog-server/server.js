@@ -1,5 +1,5 @@
-// A catalogue of satellite images: search, filter what was found, export the rest. What one call selects is in the state of
-// the session, for the next. STAC_MCP_SESSION_ID and the like describe the session; behind Ambit, unchanged, it is Ambit's.
+// A catalogue of satellite images: search, filter, export. What one call selects is in the state of the session for the next
+// one. Behind Ambit, the same code uses Ambit's session. Start it with: STAC_MCP_PERMISSIONS=catalog:export node server.js
 
 import { setTimeout as wait } from 'node:timers/promises';
 import { McpServer } from '@modelcontextprotocol/server';

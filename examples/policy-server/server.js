@@ -1,5 +1,6 @@
 // An HTTP server whose policies and objectives reach the model with the first tool result of each session. It needs no
 // gateway: it has its own API keys and its own policy service. The demo keys are pcp_demo_ann and pcp_demo_bo.
+// Start it with: PORT=7430 node server.js. PCP_DATA names another file of users and policies.
 
 import { createHash, randomUUID } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

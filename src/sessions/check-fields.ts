@@ -69,7 +69,8 @@ export function checkServers(names: readonly string[], config: Config, known: re
 
 /** The permissions of a session, each once. */
 export function checkPermissions(names: readonly string[]): string[] {
-  if (!Array.isArray(names) || names.length > maxPermissions) {
+  if (!Array.isArray(names)) throw new AmbitError('REQUEST_INVALID', { what: 'The permissions must be a list.' });
+  if (names.length > maxPermissions) {
     throw new AmbitError('REQUEST_INVALID', { what: `A session has at most ${maxPermissions} permissions.` });
   }
   const wrong = names.find((name) => typeof name !== 'string' || !permissionPattern.test(name));

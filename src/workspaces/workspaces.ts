@@ -49,7 +49,7 @@ export function createWorkspaces({ find, folderFor, open, quota }: WorkspacesOpt
       const workspace = await find(id, session);
       if (workspace === undefined) {
         throw new AmbitError('WORKSPACE_NOT_FOUND', {
-          what: 'The workspace of the session no longer exists.',
+          what: 'The workspace of the session does not exist.',
           hint: 'Use a session in another workspace, or ask the operator.',
         });
       }

@@ -24,11 +24,11 @@ export interface SessionState {
   /** Returns the new version. */
   set(key: string, value: JsonValue, options?: StateWrite): Promise<number>;
   /** Reads, changes and writes, and repeats if another call was faster. `change` must have no side effects. */
-  update(
+  update<T extends JsonValue = JsonValue>(
     key: string,
-    change: (value: JsonValue | undefined) => JsonValue,
+    change: (value: T | undefined) => T,
     options?: Pick<StateWrite, 'ttlSeconds'>,
-  ): Promise<Pick<StateEntry, 'value' | 'version'>>;
+  ): Promise<{ readonly value: T; readonly version: number }>;
   /** Returns false if there was none. */
   delete(key: string, options?: Pick<StateWrite, 'expectedVersion'>): Promise<boolean>;
   /** Lists keys in the order of their characters. Give `next` as `after` to get the next page. */

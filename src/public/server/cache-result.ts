@@ -48,7 +48,8 @@ export async function cacheResult<T>(work: () => T | Promise<T>, options: CacheO
     });
   }
   const { ttlSeconds, per = 'session' } = options ?? {};
-  if (!(ttlSeconds > 0)) throw new AmbitError('REQUEST_INVALID', { what: 'ttlSeconds must be more than 0.' });
+  if (!(ttlSeconds > 0))
+    throw new AmbitError('REQUEST_INVALID', { what: '"ttlSeconds" is required and must be more than 0.' });
   if (!sharings.includes(per)) {
     throw new AmbitError('REQUEST_INVALID', { what: '"per" must be "session", "user" or "workspace".' });
   }

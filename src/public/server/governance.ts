@@ -83,7 +83,7 @@ export async function openServerGovernance(given: GivenGovernance, parts: Govern
     ...(resolve && {
       async resolveTexts({ userId, workspaceId }) {
         const answer = await withTimeout((async () => resolve(userId, workspaceId))(), resolveMs);
-        if (answer === undefined || answer === null) throw new Error('there was no answer');
+        if (answer === undefined || answer === null) throw new Error('governance.resolve returned nothing');
         return readResolved(answer, userId, (error) => log.warn('policy is not valid', { error }));
       },
     }),

@@ -71,7 +71,10 @@ const credentialHint = 'Send a credential that this server accepts.';
 function readCaller(caller: CallerPrincipal, report: (error: string) => void): HttpCaller {
   try {
     if (isObject(caller) && 'sessionToken' in caller) return { sessionToken: String(caller.sessionToken) };
-    if (!isObject(caller) || typeof caller.userId !== 'string') throw new AmbitError('UNAUTHENTICATED');
+    if (!isObject(caller) || typeof caller.userId !== 'string') {
+      report('it has no "userId"');
+      throw new AmbitError('UNAUTHENTICATED');
+    }
     if (caller.userId === anonymousUser) {
       throw new AmbitError('REQUEST_INVALID', { what: `The user "${anonymousUser}" stands for unknown callers.` });
     }

@@ -11,6 +11,7 @@ const hints: Partial<Record<ErrorCode, string>> = {
   TRUST_REQUIRED: 'Continue without this call, or ask the person who runs this server.',
   WORKSPACE_NOT_FOUND: 'Use a workspace that this server offers to you, or none.',
   WORKSPACE_REQUIRED: 'Announce a workspace in _meta.ambit.workspace, or ask the person who runs this server.',
+  QUOTA_EXCEEDED: 'Try again later, or ask the person who runs this server.',
   CONFIG_INVALID: 'The author of this server must correct it.',
   PATH_PROTECTED: 'Continue without it, or ask the person who runs this server.',
   WORKSPACE_FULL: 'Delete files that are no longer needed, or ask the person who runs this server.',

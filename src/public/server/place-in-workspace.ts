@@ -67,7 +67,7 @@ function findOwn(set: WorkspaceSet, { workspaceId, trustLevel }: Session): Known
   if (workspaceId === undefined || set.isUndeclared) return undefined;
   const workspace = set.get(workspaceId);
   if (workspace === undefined) {
-    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: 'The workspace of the session no longer exists.' });
+    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: 'The workspace of the session does not exist.' });
   }
   if (isTrustAtMost(trustLevel, workspace.trust)) return workspace;
   throw new AmbitError('TRUST_REQUIRED', {
@@ -89,7 +89,11 @@ export function explainMissingWorkspace(
   const other = listsSessions ? ['Pass another session as "session": session_list shows yours.'] : [];
   const quoted = names.map((name) => JSON.stringify(name)).join(', ');
   const announced =
-    names.length === 0 ? [] : [`The client can announce one of these in _meta.${key}.workspace: ${quoted}.`];
+    names.length === 0
+      ? []
+      : [
+          `The client can announce one of these in _meta.${key}.workspace, before MCP 2026-07-28 in that of "initialize": ${quoted}.`,
+        ];
   const hints = [...other, ...announced];
   const hint = hints.length === 0 ? 'This server offers no workspace: ask the person who runs it.' : hints.join(' ');
   if (unavailable === undefined) return new AmbitError('WORKSPACE_REQUIRED', { hint });

@@ -69,6 +69,8 @@ class HandlerError extends Error {}
 /** Wraps handlers: finds or opens the session of each call, admits the call, runs it and releases the session. */
 export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
   const { metrics, log } = options;
+  /** Tools of the author whose names are those of session tools, each logged once. */
+  const hiddenTools = new Set<string>();
 
   return async (request, run) => {
     const startedAt = performance.now();
@@ -123,7 +125,13 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     const { tools, settings } = await options.openLayer();
     const isBehindAmbit = !isOverHttp(request) && settings.startedByAmbit;
     if (tools === undefined || isBehindAmbit || !isObject(result) || !Array.isArray(result['tools'])) return result;
-    const theirs = result['tools'].filter((each) => !(isObject(each) && tools.has(String(each['name']))));
+    const theirs = result['tools'].filter((each) => {
+      const name = isObject(each) ? String(each['name']) : '';
+      if (!tools.has(name)) return true;
+      if (!hiddenTools.has(name)) log.warn('tool is hidden by a session tool', { name });
+      hiddenTools.add(name);
+      return false;
+    });
     return { ...result, tools: result['nextCursor'] === undefined ? [...theirs, ...tools.list()] : theirs };
   }
 

@@ -98,7 +98,13 @@ export function createLayerFiles(given: true | FileOptions, parts: LayerFilesPar
       if (storage.backend === 'database') return openDatabase(store.documents, treeId, { rules, fileBytes });
       if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
       assertOutside(storeDir, folder);
-      return openLocal(folder, { rules, durable, fileBytes, followsLinks });
+      try {
+        return openLocal(folder, { rules, durable, fileBytes, followsLinks });
+      } catch (error) {
+        const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+        log.warn('workspace cannot be opened', { workspace: id, error: String(cause) });
+        throw error;
+      }
     },
     quota,
   });

@@ -59,7 +59,7 @@ const attachables = new WeakSet<object>();
 
 /** Creates the sessions of a server over HTTP, or sessions to watch and close. Pass them to each `withSessions()`. */
 export function createServerSessions(options: ServerSessionsOptions = {}): ServerSessions {
-  return createAttachable(options, true);
+  return checkedAttachable(options, true);
 }
 
 /**
@@ -77,12 +77,26 @@ let processSessions: AttachableSessions | undefined;
 
 function toAttachable(given: ServerSessions | OwnOptions | undefined): AttachableSessions {
   if (given !== undefined && attachables.has(given)) return given as AttachableSessions;
-  if (given !== undefined) return createAttachable(given as OwnOptions, false);
-  processSessions ??= createAttachable({}, true);
+  if (given !== undefined) return checkedAttachable(given as OwnOptions, false);
+  processSessions ??= checkedAttachable({}, true);
   return processSessions;
 }
 
+function checkedAttachable(options: ServerSessionsOptions, servesHttp: boolean): AttachableSessions {
+  try {
+    return createAttachable(options, servesHttp);
+  } catch (error) {
+    throw isAmbitError(error) ? toLibraryError(error) : error;
+  }
+}
+
 function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): AttachableSessions {
+  const httpOnly = (['principal', 'identify', 'unknownCallers'] as const).find((name) => options[name] !== undefined);
+  if (!servesHttp && httpOnly !== undefined) {
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The option "${httpOnly}" is for servers over HTTP: pass it to createServerSessions().`,
+    });
+  }
   const settings = readSettings(options);
   const selections = createSelectionReader(settings.announceKeys);
   if (options.governance !== undefined) readTexts(options.governance);

@@ -3,7 +3,7 @@ import type { SetOptions } from '../../stores/state.ts';
 import type { Gone, SessionStore, StateLimits } from '../../stores/store.ts';
 import { recordRefusal } from '../sdk/current-session.ts';
 import type { SessionErrorCode } from '../sdk/session-error.ts';
-import type { SessionState, StateWrite } from '../sdk/session-state.ts';
+import type { JsonValue, SessionState, StateWrite } from '../sdk/session-state.ts';
 
 const maxTries = 32;
 
@@ -28,10 +28,14 @@ export function createSessionState(store: SessionStore, id: string): SessionStat
       return written.version;
     },
 
-    async update(key, change, options = {}) {
+    async update<T extends JsonValue>(
+      key: string,
+      change: (value: T | undefined) => T,
+      options: Pick<StateWrite, 'ttlSeconds'> = {},
+    ) {
       for (let tries = 0; tries < maxTries; tries++) {
         const entry = await state.get(key);
-        const value = change(entry?.value);
+        const value = change(entry?.value as T | undefined);
         const written = await write(key, value, writeOptions({ ...options, expectedVersion: entry?.version ?? 0 }));
         if (written.outcome === 'written') return { value, version: written.version };
       }
