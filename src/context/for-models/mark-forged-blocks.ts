@@ -25,12 +25,20 @@ const blockMembers = new Set(['_meta', 'type', 'role', 'uri', 'mimeType', 'blob'
  * from every `_meta` but the first, which the links have checked. Returns the same bytes where there is nothing to do.
  */
 export function markForgedBlocks(bytes: Buffer): Buffer {
-  const text = bytes.toString('utf8');
+  const text = dropControlEscapes(bytes.toString('utf8'));
   const plain = text.includes('\\u')
     ? text.replace(/\\u([0-9a-f]{4})/gi, (_, hex) => String.fromCharCode(Number.parseInt(hex, 16)))
     : text;
   const stripped = mayContainOurKey(bytes, text) ? stripOurKeys(bytes) : bytes;
   return mayContainLookAlike(plain, true) ? addMarks(readMessage(stripped)) : stripped;
+}
+
+/**
+ * Removes escapes of control characters, of which coloured and binary output has millions. They are no letters of a header
+ * or a key. A backslash that is itself escaped stays.
+ */
+function dropControlEscapes(text: string): string {
+  return text.includes('\\u00') ? text.replace(/(\\\\)|\\u00[01][0-9a-f]/gi, '$1') : text;
 }
 
 /** Tells whether a `_meta` may contain a reserved key, also one spelled with look-alike or ignored characters. */

@@ -61,6 +61,8 @@ export function createHandlerCache(onLookup: (found: boolean) => void, now?: () 
 
   function createRead({ call, context }: ActiveCall, session: PartitionSession, scope: string): ReadThrough {
     const used = new Set<string>();
+    let abort: Promise<undefined> | undefined;
+    const aborted = () => (abort ??= waitForAbort(context.signal));
     return async <T>(work: () => T | Promise<T>, options: CacheOptions): Promise<T> => {
       const { ttlSeconds, per = 'session', key: use = '' } = options;
       // The second use would get the result of the first, or wait for it forever inside of it.
@@ -77,14 +79,19 @@ export function createHandlerCache(onLookup: (found: boolean) => void, now?: () 
       const sharing = per === 'user' && session.userId === anonymousUser ? 'session' : per;
       const { name, owner } = partitionOf(sharing, session, '');
       const key = sha256Hex(JSON.stringify([scope, call.method, call.name, digest, name, use]));
-      const pending = cache.find(key);
-      const found = pending instanceof Promise ? await Promise.race([pending, waitForAbort(signal)]) : pending;
-      onLookup(found !== undefined);
-      if (found !== undefined) return JSON.parse(found.bytes.toString()) as T;
+      // A flight that brings nothing is followed by that of the first who waited for it.
+      for (let pending = cache.find(key); pending !== undefined; pending = cache.find(key)) {
+        const found = pending instanceof Promise ? await Promise.race([pending, aborted()]) : pending;
+        if (signal.aborted) throw signal.reason;
+        if (found === undefined) continue;
+        onLookup(true);
+        return JSON.parse(found.bytes.toString()) as T;
+      }
+      onLookup(false);
       const working = (async () => work())();
       const loading = cache.load(key, owner, async () => {
         // Others who wait for the result start anew when this call is cancelled or its session ends.
-        const result = await Promise.race([working, waitForAbort(signal)]);
+        const result = await Promise.race([working, aborted()]);
         const text = signal.aborted ? undefined : JSON.stringify(result);
         if (text === undefined || (isObject(result) && result['isError'] === true)) return undefined;
         const kept = { bytes: Buffer.from(text), id: { start: 0, end: 0 }, status: undefined, from: '' };

@@ -10,6 +10,7 @@ type RequestId = string | number;
 interface WatchedTransport {
   onmessage?: ((...given: unknown[]) => void) | undefined;
   onclose?: (() => void) | undefined;
+  onerror?: ((...given: unknown[]) => void) | undefined;
   send(...given: unknown[]): Promise<unknown>;
   readonly sessionId?: string | undefined;
 }
@@ -26,14 +27,23 @@ export interface Connection {
   /** The workspace that the client announced in the handshake. */
   readonly announced: AnnouncedWorkspace;
   readonly isClosed: boolean;
-  /** The credential of the handshake. */
-  readonly opener: CredentialSource | undefined;
+  /** The user of the handshake, if it had a credential of a known user. */
+  readonly opener: Promise<string | undefined> | undefined;
   /** Tells the listener whether the answer to a request was sent. The SDK does not answer a cancelled request. */
-  watchAnswer(id: RequestId, cancelled: AbortSignal | undefined, listener: DeliveryListener): void;
+  watchAnswer(id: RequestId, signals: AnswerSignals, listener: DeliveryListener): void;
+}
+
+export interface AnswerSignals {
+  /** Aborted when the client cancels the request. */
+  readonly cancelled: AbortSignal | undefined;
+  /** Aborted when the HTTP request of the client is gone, if the SDK tells. */
+  readonly gone: AbortSignal | undefined;
 }
 
 export interface ConnectionHooks {
   readAnnounced(meta: unknown): AnnouncedWorkspace;
+  /** Finds the user of a handshake; undefined if unknown. */
+  findOpener(source: CredentialSource): Promise<string | undefined>;
   /** Changes the answer to `initialize` or `server/discover`. */
   changeGreeting(answer: object): Promise<object>;
   /** Called before the server is connected, when all its handlers are registered. */
@@ -81,7 +91,7 @@ export function createConnections(hooks: ConnectionHooks): ServerConnections {
   };
 }
 
-interface TransportHooks extends Pick<ConnectionHooks, 'readAnnounced' | 'changeGreeting'> {
+interface TransportHooks extends Pick<ConnectionHooks, 'readAnnounced' | 'findOpener' | 'changeGreeting'> {
   onClosed(transportId: string | undefined): void;
 }
 
@@ -92,10 +102,11 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
   let handshakeId: string | undefined;
   let announced: AnnouncedWorkspace;
   let isClosed = false;
-  let opener: CredentialSource | undefined;
+  let opener: Promise<string | undefined> | undefined;
+  let errors = 0;
   const greetings = new Set<RequestId>();
   const listeners = new Map<RequestId, DeliveryListener>();
-  const { onmessage, onclose } = transport;
+  const { onmessage, onclose, onerror } = transport;
   const send = transport.send.bind(transport);
 
   function takeListener(id: RequestId | undefined): DeliveryListener | undefined {
@@ -114,22 +125,29 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
     if (greetings.size < maxGreetings) greetings.add(id);
     if (method === 'server/discover') return;
     handshakeId = randomUUID();
-    opener = readOpener(extra);
+    const source = readOpener(extra);
+    opener = source && hooks.findOpener(source).catch(() => undefined);
     announced = hooks.readAnnounced(isObject(params) ? params['_meta'] : undefined);
+  };
+
+  transport.onerror = (...given) => {
+    errors++;
+    onerror?.(...given);
   };
 
   transport.onclose = () => {
     isClosed = true;
-    onclose?.();
     for (const id of [...listeners.keys()]) takeListener(id)?.lost();
     greetings.clear();
     hooks.onClosed(transport.sessionId);
+    onclose?.();
   };
 
   transport.send = async (...given) => {
     const [message, ...rest] = given;
     const id = readAnsweredId(message);
     const listener = takeListener(id);
+    const errorsBefore = errors;
     try {
       const isGreeting = id !== undefined && greetings.delete(id) && isObject(message) && 'result' in message;
       await send(isGreeting ? await hooks.changeGreeting(message as object) : message, ...rest);
@@ -137,7 +155,9 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
       listener?.lost();
       throw error;
     }
-    listener?.delivered();
+    // A transport whose stream is gone only reports an error.
+    if (errors > errorsBefore) listener?.lost();
+    else listener?.delivered();
   };
 
   return {
@@ -153,12 +173,13 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
     get opener() {
       return opener;
     },
-    watchAnswer(id, cancelled, listener) {
-      if (isClosed || cancelled?.aborted) {
+    watchAnswer(id, { cancelled, gone }, listener) {
+      if (isClosed || cancelled?.aborted || gone?.aborted) {
         listener.lost();
         return;
       }
-      listeners.set(id, listener);
+      const { lost } = listener;
+      listeners.set(id, { lost, delivered: () => (gone?.aborted ? lost() : listener.delivered()) });
       // Transports for a single request abort it while they send the answer; then the listener is no longer here.
       cancelled?.addEventListener('abort', () => takeListener(id)?.lost(), { once: true });
     },

@@ -3,9 +3,10 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isFolder, listFolderNames } from '../../config/load/workspace-folders.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
+import { hookMs, withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
-import type { TrustLevel } from '../../rules/trust-level.ts';
+import { isTrustAtMost, type TrustLevel } from '../../rules/trust-level.ts';
 import { checkTrust } from '../../sessions/check-fields.ts';
 import type { WorkspaceNames } from '../../sessions/workspace-choice.ts';
 
@@ -66,7 +67,10 @@ export function createFindWorkspaces(
   if (typeof declared === 'function') {
     return async ({ userId, agentId, trustLevel, permissions }) => {
       try {
-        const list = readList(await declared({ userId, agentId, trustLevel, permissions }), home);
+        const list = readList(
+          await withTimeout((async () => declared({ userId, agentId, trustLevel, permissions }))(), hookMs),
+          home,
+        );
         return createSet(list.map((each) => ({ ...each, key: JSON.stringify([each.id, each.path ?? { userId }]) })));
       } catch (cause) {
         log.warn('workspaces cannot be found', { error: String(cause) });
@@ -102,6 +106,23 @@ function createSet(workspaces: readonly KnownWorkspace[], isUndeclared = false):
     trustOf: (id) => byId.get(id)?.trust ?? (isUndeclared ? 'direct' : 'sandboxed'),
     isUndeclared,
   };
+}
+
+/** Finds the workspace of a session. It may have been removed, or have become less trusted, since the session was opened. */
+export function requireWorkspace(
+  set: WorkspaceSet,
+  { workspaceId, trustLevel }: Pick<ActingSession, 'workspaceId' | 'trustLevel'>,
+): KnownWorkspace | undefined {
+  if (workspaceId === undefined || set.isUndeclared) return undefined;
+  const workspace = set.get(workspaceId);
+  if (workspace === undefined) {
+    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: 'The workspace of the session does not exist.' });
+  }
+  if (isTrustAtMost(trustLevel, workspace.trust)) return workspace;
+  throw new AmbitError('TRUST_REQUIRED', {
+    what: `The session is "${trustLevel}", and its workspace allows at most "${workspace.trust}".`,
+    rule: `workspaces.${workspaceId}.trust`,
+  });
 }
 
 /** A set whose members are the folders in a root. Links are not followed: whoever can write there could link to anything. */

@@ -5,7 +5,7 @@ import type { Objective, Policy } from '../../context/for-models/policy.ts';
 import { checkObjective, checkPolicy } from '../../context/for-models/policy-store.ts';
 import { createTemporaryKeys, openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
 import { AmbitError } from '../../errors.ts';
-import { withTimeout } from '../../lib/async/timeout.ts';
+import { hookMs, withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { DeliveryListener, FinalReply } from '../../protocol/channel.ts';
 import { composeError } from '../../protocol/compose-message.ts';
@@ -13,8 +13,8 @@ import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { isObject } from '../sdk/call.ts';
 
-/** The time that a policy service has. */
-const resolveMs = 10_000;
+/** A policy service that has failed is not asked again for this long, so that calls need not wait for it. */
+const awayMs = 2000;
 const maxResolved = 200;
 
 interface GivenPolicy {
@@ -69,20 +69,25 @@ export async function openServerGovernance(given: GivenGovernance, parts: Govern
   const { store, storeDir, log, now } = parts;
   const { teamsOf, resolve } = given;
   const settings = readTexts(given);
+  let awayUntil = Number.NEGATIVE_INFINITY;
   const keys: Pick<SigningKeys, 'current' | 'jwks' | 'close'> =
     storeDir === undefined ? createTemporaryKeys() : await openSigningKeys(join(storeDir, 'keys'));
   const governance = createGovernance({
     store,
     settings: () => settings,
     people: {
-      teamsOf: async (userId) => (await teamsOf?.(userId)) ?? [],
+      teamsOf: async (userId) => (await withTimeout((async () => teamsOf?.(userId))(), hookMs)) ?? [],
       // An author who sets this option wants each session to get a block, if only the note that there is nothing.
       any: async () => true,
       collections: [],
     },
     ...(resolve && {
       async resolveTexts({ userId, workspaceId }) {
-        const answer = await withTimeout((async () => resolve(userId, workspaceId))(), resolveMs);
+        if (performance.now() < awayUntil) throw new Error('the last call of governance.resolve has failed just now');
+        const answer = await withTimeout((async () => resolve(userId, workspaceId))(), hookMs).catch((error) => {
+          awayUntil = performance.now() + awayMs;
+          throw error;
+        });
         if (answer === undefined || answer === null) throw new Error('governance.resolve returned nothing');
         return readResolved(answer, userId, (error) => log.warn('policy is not valid', { error }));
       },
@@ -201,15 +206,21 @@ function markResult(bytes: Buffer): Buffer {
   }
 }
 
-/** Marks forged blocks in the message of an error that a handler threw. */
+/** Marks forged blocks in the message and data of an error that a handler threw. */
 export function markError(error: unknown): unknown {
-  if (!(error instanceof Error)) return error;
-  const marked = JSON.parse(markForgedBlocks(composeError('0', 0, error.message)).toString()) as {
-    readonly error: { readonly message: string };
+  if (typeof error !== 'object' || error === null) return error;
+  const { code, message, data } = error as {
+    readonly code?: unknown;
+    readonly message?: unknown;
+    readonly data?: unknown;
   };
-  if (marked.error.message === error.message) return error;
-  const { code, data } = error as Error & { readonly code?: unknown; readonly data?: unknown };
-  return Object.assign(new Error(marked.error.message), { code, data });
+  const composed = composeError('0', 0, String(message ?? ''), data);
+  const bytes = markResult(composed);
+  if (bytes === composed) return error;
+  const marked = (
+    JSON.parse(bytes.toString()) as { readonly error: { readonly message: string; readonly data?: unknown } }
+  ).error;
+  return Object.assign(new Error(marked.message), { code, data: marked.data });
 }
 
 function withheldError(cause?: unknown): AmbitError {

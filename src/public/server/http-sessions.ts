@@ -46,7 +46,12 @@ export async function httpSessions(
   const { userSessions } = layer;
   // Several people may call anonymously, so they share nothing.
   if (principal.kind === 'anonymous') {
-    const { session } = await layer.sessions.create({ userId: principal.userId, trustLevel: 'sandboxed' });
+    const { session } = await layer.sessions.create({
+      userId: principal.userId,
+      trustLevel: 'sandboxed',
+      // It ends with the call, or soon if that fails.
+      ttlSeconds: Math.min(anonymousTtlSeconds, layer.settings.bounds.ttlSeconds),
+    });
     return { ...known, session, isRenewable: false, endsWithCall: true };
   }
   if (selection.sessionId !== undefined) {
@@ -74,6 +79,8 @@ async function chooseWorkspace(
   const names = await layer.findWorkspaces({ userId, agentId, trustLevel, permissions: scopes ?? [] });
   return chooseForCredential(ceiling, announced, names);
 }
+
+const anonymousTtlSeconds = 60;
 
 /** The id of the session of a transport session. */
 export function toTransportSessionId(transportId: string): string {
@@ -108,7 +115,7 @@ async function findTransportSession(
     if (remains !== undefined) {
       throw remains.record.userId === userId ? sessionGoneError(remains.reason) : createTransportError();
     }
-    await assertOpener(layer, principal, connection);
+    await assertOpener(principal, connection);
     try {
       return (await openIn({ ...draft, trustLevel, id })).session;
     } catch (error) {
@@ -118,15 +125,9 @@ async function findTransportSession(
 }
 
 /** Refuses a caller that uses the transport session of another user before that user has. */
-async function assertOpener(
-  { identifyCaller }: SessionLayer,
-  { userId }: Principal,
-  connection: Connection | undefined,
-): Promise<void> {
-  if (connection?.opener === undefined) return;
-  const opener = await identifyCaller(connection.opener).catch(() => undefined);
-  if (opener !== undefined && 'principal' in opener && opener.principal.userId === userId) return;
-  throw createTransportError();
+async function assertOpener({ userId }: Principal, connection: Connection | undefined): Promise<void> {
+  const opener = await connection?.opener;
+  if (opener !== undefined && opener !== userId) throw createTransportError();
 }
 
 function createTransportError(): AmbitError {

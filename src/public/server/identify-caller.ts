@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { anonymousUser, type Principal, type UserPrincipal } from '../../identity/principal.ts';
+import { hookMs, withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
 import { type CallHeaders, isObject } from '../sdk/call.ts';
@@ -40,9 +41,9 @@ export function createIdentifyCaller(options: IdentityOptions, log: Log): Identi
     const auth = http['authInfo'] as AuthInfo | undefined;
     try {
       if (principal !== undefined && (auth !== undefined || askByKey === undefined))
-        return (await principal(auth)) || undefined;
+        return (await withTimeout((async () => principal(auth))(), hookMs)) || undefined;
       const key = auth?.token ?? readBearer(headers);
-      return (key === undefined ? undefined : await askByKey?.(key)) || undefined;
+      return (key === undefined ? undefined : await withTimeout((async () => askByKey?.(key))(), hookMs)) || undefined;
     } catch (cause) {
       warnRarely('failed', () => log.warn('caller cannot be identified', { error: String(cause) }));
       throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint, cause });

@@ -3,7 +3,7 @@ import { isTrustAtMost } from '../../rules/trust-level.ts';
 import type { Session } from '../../sessions/session.ts';
 import { applyAnnounced } from '../../sessions/workspace-choice.ts';
 import type { WorkspaceChoices } from '../sdk/current-session.ts';
-import type { KnownWorkspace, WorkspaceSet } from './declared-workspaces.ts';
+import { requireWorkspace } from './declared-workspaces.ts';
 import type { ResolvedSession } from './resolved-session.ts';
 import type { OpenSessionLayer } from './session-layer.ts';
 
@@ -44,7 +44,7 @@ export async function placeInWorkspace(
       if (!endsWithCall) layer.logIgnoredWorkspaceOnce(session, announced);
     }
   }
-  const workspace = findOwn(set, placed);
+  const workspace = requireWorkspace(set, placed);
   return {
     session: placed,
     path: workspace?.path,
@@ -60,20 +60,6 @@ export async function placeInWorkspace(
         layer.log.info('another workspace was given', { session: session.id, chosen, workspace: own }),
     },
   };
-}
-
-/** Finds the workspace of a session. It may have been removed, or have become less trusted, since the session was opened. */
-function findOwn(set: WorkspaceSet, { workspaceId, trustLevel }: Session): KnownWorkspace | undefined {
-  if (workspaceId === undefined || set.isUndeclared) return undefined;
-  const workspace = set.get(workspaceId);
-  if (workspace === undefined) {
-    throw new AmbitError('WORKSPACE_NOT_FOUND', { what: 'The workspace of the session does not exist.' });
-  }
-  if (isTrustAtMost(trustLevel, workspace.trust)) return workspace;
-  throw new AmbitError('TRUST_REQUIRED', {
-    what: `The session is "${trustLevel}", and its workspace allows at most "${workspace.trust}".`,
-    rule: `workspaces.${workspaceId}.trust`,
-  });
 }
 
 /** Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce one, and

@@ -149,11 +149,11 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     const running = layer.runningCalls.begin(resolved.session.id, request.call.signal);
     let bytes = 0;
     try {
-      let current = await placeCurrent(layer, resolved, selection.announced);
+      let current = await running.wait(placeCurrent(layer, resolved, selection.announced));
       // Placing may take long. The handler runs with the record that is current when it starts.
       for (let tries = 0; layer.sessions.get(resolved.session.id) !== current.session; tries++) {
         if (tries === maxTries) throw new AmbitError('SESSION_STALE');
-        current = await placeCurrent(layer, resolved, selection.announced);
+        current = await running.wait(placeCurrent(layer, resolved, selection.announced));
       }
       const { session, placed } = current;
       if (isCounted) layer.callCounts.add(session.id);
@@ -273,7 +273,7 @@ async function runPlaced(
   const governed =
     placed === undefined
       ? handled
-      : await addDuePolicies(layer, { request, session: placed.session, connection, isOwnTool }, handled);
+      : await running.wait(addDuePolicies(layer, { request, session: placed.session, connection, isOwnTool }, handled));
   return layer.settings.includeMeta && method === 'tools/call' ? addSessionMeta(governed, context) : governed;
 }
 
@@ -297,6 +297,7 @@ async function callOwnTool(
       key: layer.settings.announceKeys[0] ?? 'ambit',
       listsSessions: layer.tools.has('session_list'),
     });
+    if (!isAmbitError(explained)) layer.log.warn('call failed', { method: 'tools/call', error: String(error) });
     const refusal = isAmbitError(explained) ? explained : new AmbitError('INTERNAL', { cause: error });
     return createRefusalResult(toLibraryError(refusal));
   }
@@ -319,8 +320,14 @@ async function addDuePolicies(
   const { result, delivery } = await addPolicies(governance, { method, session, transportId, isOwnTool }, handled);
   if (delivery === undefined) return result;
   if (connection === undefined || call.id === undefined) delivery.delivered();
-  else connection.watchAnswer(call.id, call.signal, delivery);
+  else connection.watchAnswer(call.id, { cancelled: call.signal, gone: readRequestSignal(extra) }, delivery);
   return result;
+}
+
+/** The signal of the HTTP request, which version 2 of the SDK passes on. */
+function readRequestSignal({ http }: HandlerRequest['extra']): AbortSignal | undefined {
+  const request = isObject(http) ? http['req'] : undefined;
+  return request instanceof Request ? request.signal : undefined;
 }
 
 /** A credential means a network, even if the transport shows nothing else of it. */

@@ -15,6 +15,8 @@ export interface RunningCalls {
 export interface RunningCall {
   /** Aborted when the session ends or the client cancels the call. */
   readonly signal: AbortSignal;
+  /** Waits for work before or after the handler, until the session ends or the client cancels the call. */
+  wait<R>(work: Promise<R>): Promise<R>;
   /** Runs the handler; throws if the session has ended or the call was cancelled since it began. */
   run<R>(call: ActiveCall, work: () => Promise<R>): Promise<R>;
   finish(): void;
@@ -37,6 +39,21 @@ export function createRunningCalls(): RunningCalls {
       const signal = cancelled === undefined ? controller.signal : AbortSignal.any([controller.signal, cancelled]);
       return {
         signal,
+        async wait(work) {
+          work.catch(() => {});
+          const findReason = () => (controller.signal.aborted ? controller.signal.reason : closedError());
+          if (signal.aborted) throw findReason();
+          let stop = () => {};
+          const ended = new Promise<never>((_, reject) => {
+            stop = () => reject(findReason());
+          });
+          signal.addEventListener('abort', stop, { once: true });
+          try {
+            return await Promise.race([work, ended]);
+          } finally {
+            signal.removeEventListener('abort', stop);
+          }
+        },
         async run(call, work) {
           if (controller.signal.aborted) throw controller.signal.reason;
           // Nobody reads the answer to a cancelled call.

@@ -11,7 +11,7 @@ import { createPathRules, type PathRules } from '../../workspaces/path-rules.ts'
 import type { FileAccessParts } from '../../workspaces/tools/file-access.ts';
 import { createWorkspaces, type WorkspaceStorage } from '../../workspaces/workspaces.ts';
 import { createWriteQuota } from '../../workspaces/write-quota.ts';
-import type { FindWorkspaces, KnownWorkspace } from './declared-workspaces.ts';
+import { type FindWorkspaces, type KnownWorkspace, requireWorkspace } from './declared-workspaces.ts';
 
 /** Opens the files of a workspace. The rules say which paths sessions may not read or write. */
 export type OpenBackend = (
@@ -78,7 +78,7 @@ export function createLayerFiles(given: true | FileOptions, parts: LayerFilesPar
   });
 
   async function findKnown(session: Session): Promise<KnownWorkspace | undefined> {
-    return (await findWorkspaces(session)).get(session.workspaceId ?? '');
+    return requireWorkspace(await findWorkspaces(session), session);
   }
 
   /** Stores files under the key of the workspace, because several workspaces may have one slug. */

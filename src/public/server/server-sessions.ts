@@ -2,6 +2,7 @@ import { suggestClosest } from '../../config/explain/suggest.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import type { PolicyAdmin } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import { createSafeLog } from '../../observability/log/safe-log.ts';
 import { createStderrLog } from '../../observability/log/stderr-log.ts';
 import { checkDraft, checkPermissions, checkTrust } from '../../sessions/check-fields.ts';
@@ -223,6 +224,9 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
   return attachable;
 }
 
+/** The time that the answer to a handshake waits for the store. */
+const greetingMs = 5000;
+
 interface WatchParts {
   readonly options: ServerSessionsOptions;
   readonly settings: ServerSettings;
@@ -243,9 +247,14 @@ function watchConnections({ options, settings, openLayer, getOpened, readAnnounc
 
   return createConnections({
     readAnnounced,
+    async findOpener(source) {
+      const caller = await (await openLayer()).identifyCaller(source);
+      return 'principal' in caller && caller.principal.kind === 'user' ? caller.principal.userId : undefined;
+    },
     async changeGreeting(answer) {
       if (options.governance === undefined || settings.startedByAmbit) return answer;
-      const { governance } = await openLayer().catch(() => ({ governance: undefined }));
+      // A client can connect while the store is away.
+      const { governance } = await withTimeout(openLayer(), greetingMs).catch(() => ({ governance: undefined }));
       return governance === undefined ? answer : addInstructions(governance, answer);
     },
     onConnect(server) {

@@ -1,3 +1,5 @@
+import { AmbitError } from '../../errors.ts';
+import { StaleSessionError } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { createSessionReach } from '../../sessions/tools/reach.ts';
 import { type ReadPolicyContext, sessionTools } from '../../sessions/tools/session-tools.ts';
@@ -14,6 +16,8 @@ import { sessionGrepSearch } from './session-grep-search.ts';
 import { sessionListDir } from './session-list-dir.ts';
 import { sessionDeleteFile, sessionMoveFile } from './session-move-file.ts';
 import { sessionReadFile } from './session-read-file.ts';
+
+const maxTries = 4;
 
 export interface SessionToolsOptions {
   readonly sessions: Pick<Sessions, 'end' | 'get' | 'load' | 'acquire'>;
@@ -33,10 +37,19 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
   const cursors = createPageCursors(store.documents);
 
   async function touchSession(id: string): Promise<void> {
-    const session = sessions.get(id) ?? (await sessions.load(id));
-    if (session === undefined) return;
-    const grant = await sessions.acquire(session, false);
-    grant.owner.release(grant, false, 0);
+    for (let tries = 0; tries < maxTries; tries++) {
+      const session = sessions.get(id) ?? (await sessions.load(id));
+      if (session === undefined) return;
+      try {
+        const grant = await sessions.acquire(session, false);
+        grant.owner.release(grant, false, 0);
+        return;
+      } catch (error) {
+        // The record was changed elsewhere, and the current one is loaded now.
+        if (!(error instanceof StaleSessionError)) throw error;
+      }
+    }
+    throw new AmbitError('SESSION_STALE');
   }
 
   const access = files === undefined ? undefined : createFileAccess(reach, files, touchSession);

@@ -124,6 +124,25 @@ describe('workspaces', () => {
     await rm(base, { recursive: true });
   });
 
+  test('P6: the files of a session are out of reach once its workspace allows less trust', async () => {
+    const base = await realpath(await mkdtemp(join(tmpdir(), 'ambit-trust-')));
+    let trust: 'direct' | 'sandboxed' = 'direct';
+    const sessions = sessionsWith({
+      local: { trustLevel: 'direct' },
+      files: true,
+      workspaces: () => [{ id: 'home', path: base, trust }],
+    });
+    await sessions.open({ name: 'other', workspaceId: 'home', trustLevel: 'direct' });
+    const caller = await connectPipe('v2', sessions, undefined, build);
+    open.push(caller);
+    const write = () => caller.call('session_edit_file', { session: 'other', path: 'a', content: 'x' });
+    expect((await write()).error).toBeUndefined();
+    trust = 'sandboxed';
+    expect((await write()).error).toMatchObject({ code: 'TRUST_REQUIRED' });
+    await sessions.close();
+    await rm(base, { recursive: true });
+  });
+
   test('L4: a session that is restricted or ended while its workspaces are looked up runs with what is left', async () => {
     let onAsked = () => {};
     let letAnswer = () => {};
@@ -281,6 +300,18 @@ describe('callers', () => {
       expect((await ada.call('whoami')).value).toMatchObject({ userId: 'ada' });
     },
   );
+
+  test('L12: a token that is replaced between handshake and first call is accepted', async () => {
+    const valid = new Set(['one']);
+    const sessions = sessionsWith({ identify: (key) => (valid.has(key) ? { userId: 'ada' } : undefined) });
+    const headers = { authorization: 'Bearer one' };
+    const ada = await connectHttp(serveSessions(sessions), 'handshake', undefined, headers);
+    open.push(ada);
+    valid.clear();
+    valid.add('two');
+    headers.authorization = 'Bearer two';
+    expect((await ada.call('whoami')).value).toMatchObject({ userId: 'ada' });
+  });
 
   test('a method that only ends like a list needs a session too', async () => {
     const sessions = sessionsWith();
