@@ -83,6 +83,7 @@ test.each([
       'createPathGuard',
       'createPathRules',
       'isAmbitError',
+      'openContainerBackends',
       'openDatabaseBackend',
       'openLocalBackend',
       'openRoot',

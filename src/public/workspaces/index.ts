@@ -1,6 +1,10 @@
 export { AmbitError, type ErrorCode, isAmbitError } from '../../errors.ts';
 export type { WorkspaceBackend } from '../../workspaces/backends/backend.ts';
 export {
+  openContainerBackends,
+  type StandaloneContainers,
+} from '../../workspaces/backends/container/container-backends.ts';
+export {
   type DatabaseOptions,
   openDatabase as openDatabaseBackend,
 } from '../../workspaces/backends/database/open-database.ts';

@@ -1,4 +1,10 @@
+import { join } from 'node:path';
 import { AmbitError } from '../../../errors.ts';
+import { removeFolder } from '../../../lib/fs/remove-folder.ts';
+import type { Log } from '../../../observability/log/log.ts';
+import { createTmpRoot, sweepLeftovers } from '../../../sandbox/common/sweep-leftovers.ts';
+import { createContainerRunner } from '../../../sandbox/container/container.ts';
+import { createReaper } from '../../../sandbox/reaper/reaper.ts';
 import { assertByteRange } from '../../saferoot/read-file.ts';
 import type { FoundFile, OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeError } from '../refusals.ts';
@@ -61,6 +67,48 @@ export function createContainerBackends(options: ContainerBackendsOptions): Cont
     },
   };
 }
+
+/** Container backends with all that they need, for programs without a gateway. */
+export interface StandaloneContainers {
+  open(volume: string, settings: Pick<FilesSettings, 'rules'> & Partial<FilesSettings>): WorkspaceBackend;
+  /** Ends the containers; the volumes stay. */
+  close(): Promise<void>;
+}
+
+const defaultFileBytes = 16 * 1024 * 1024;
+
+/** Opens container backends in a private folder. What a killed process left there is removed first. */
+export async function openContainerBackends(options: {
+  readonly dataDir: string;
+  readonly log?: Log | undefined;
+}): Promise<StandaloneContainers> {
+  const tmpParent = join(options.dataDir, 'tmp');
+  await sweepLeftovers(tmpParent);
+  const tmpRoot = await createTmpRoot(tmpParent);
+  const reaper = createReaper({ tmpRoot });
+  const log = options.log ?? { info() {}, warn() {} };
+  const backends = createContainerBackends({ runner: createContainerRunner({ reaper, tmpRoot }), tmpRoot, log });
+  const opened = new Set<WorkspaceBackend>();
+  return {
+    open(volume, { rules, durable = false, fileBytes = defaultFileBytes }) {
+      if (!volumePattern.test(volume)) {
+        throw new AmbitError('REQUEST_INVALID', {
+          what: 'The name of a volume has letters, digits, ".", "_" and "-".',
+        });
+      }
+      const backend = backends.open(volume, { rules, durable, fileBytes });
+      opened.add(backend);
+      return backend;
+    },
+    async close() {
+      await Promise.all([...opened].map((backend) => backend.close()));
+      await reaper.close();
+      await removeFolder(tmpRoot);
+    },
+  };
+}
+
+const volumePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 
 /**
  * Keeps files in a volume. A program in a container opens it as a local folder is opened here. It is started on the
