@@ -36,8 +36,6 @@ export interface Deliveries {
   touch(sessionId: string, createdAt: number): Promise<void> | undefined;
   /** Puts what is due before the reply. Returns the same reply when nothing is due; later calls need only memory. */
   prependIfDue(to: BlockRecipient, reply: FinalReply): FinalReply | Promise<FinalReply>;
-  /** The block itself, for a caller that builds its own result. Undefined when nothing is due. */
-  take(to: BlockRecipient): Promise<PendingBlock | undefined> | undefined;
   /** Forgets a transport session that is over. */
   forget(sessionId: string, transportId: string): Promise<void>;
   /** Resolves when everything that was delivered is recorded. */
@@ -181,11 +179,6 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       if (at - (state?.lastAt ?? createdAt) >= idleMs) return resetAfterIdle(sessionId);
       if (state !== undefined) state.lastAt = at;
       return undefined;
-    },
-
-    take(to) {
-      const state = findPendingState(to);
-      return state === undefined ? undefined : takeDue(to, state);
     },
 
     prependIfDue(to, reply) {

@@ -61,7 +61,6 @@ export interface Governance {
   readonly touch: Deliveries['touch'];
   /** Puts what is due to the recipient before the result of a call. */
   prependIfDue(to: BlockRecipient, reply: FinalReply): FinalReply | Promise<FinalReply>;
-  readonly take: Deliveries['take'];
   /** Adds policies around the result of `prompts/get`. */
   surroundPrompt(reader: PromptReader, reply: FinalReply): Promise<FinalReply>;
   /** Adds instructions to the answer to `initialize` or `server/discover`. */
@@ -199,8 +198,6 @@ export function createGovernance(options: GovernanceOptions): Governance {
     touch: deliveries.touch,
 
     prependIfDue: (to, reply) => (settings().carrier === 'instructions' ? reply : deliveries.prependIfDue(to, reply)),
-
-    take: deliveries.take,
 
     async surroundPrompt(reader, reply) {
       if (reply.kind !== 'message' || state.isActive() === false) return reply;

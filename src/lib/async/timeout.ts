@@ -1,8 +1,5 @@
 import { AmbitError } from '../../errors.ts';
 
-/** The time that a function of an author has to answer. */
-export const hookMs = 10_000;
-
 /** Waits for the work, or throws UPSTREAM_TIMEOUT when it takes longer. The work itself goes on. */
 export async function withTimeout<T>(work: Promise<T>, ms: number, what?: string): Promise<T> {
   let timer: NodeJS.Timeout | undefined;

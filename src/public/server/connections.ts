@@ -95,7 +95,7 @@ interface TransportHooks extends Pick<ConnectionHooks, 'readAnnounced' | 'findOp
   onClosed(transportId: string | undefined): void;
 }
 
-/** Requests that wait for an answer at the same time. */
+/** The greetings of one connection that may wait for an answer at the same time. */
 const maxGreetings = 16;
 
 function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Connection {
@@ -115,7 +115,7 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
     return listener;
   }
 
-  // The SDK keeps these two functions and calls them before its own.
+  // The SDK keeps these three functions and calls them before its own.
   transport.onmessage = (...given) => {
     onmessage?.(...given);
     const [message, extra] = given;

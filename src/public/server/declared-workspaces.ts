@@ -3,12 +3,13 @@ import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
 import { isFolder, listFolderNames } from '../../config/load/workspace-folders.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
-import { hookMs, withTimeout } from '../../lib/async/timeout.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
 import { isTrustAtMost, type TrustLevel } from '../../rules/trust-level.ts';
 import { checkTrust } from '../../sessions/check-fields.ts';
 import type { WorkspaceNames } from '../../sessions/workspace-choice.ts';
+import { hookMs } from './safe-hooks.ts';
 
 /** A workspace of a server. */
 export interface DeclaredWorkspace {

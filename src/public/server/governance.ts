@@ -5,13 +5,14 @@ import type { Objective, Policy } from '../../context/for-models/policy.ts';
 import { checkObjective, checkPolicy } from '../../context/for-models/policy-store.ts';
 import { createTemporaryKeys, openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
 import { AmbitError } from '../../errors.ts';
-import { hookMs, withTimeout } from '../../lib/async/timeout.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { DeliveryListener, FinalReply } from '../../protocol/channel.ts';
 import { composeError } from '../../protocol/compose-message.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { isObject } from '../sdk/call.ts';
+import { hookMs } from './safe-hooks.ts';
 
 /** A policy service that has failed is not asked again for this long, so that calls need not wait for it. */
 const awayMs = 2000;

@@ -2,11 +2,12 @@ import { createHash } from 'node:crypto';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { anonymousUser, type Principal, type UserPrincipal } from '../../identity/principal.ts';
-import { hookMs, withTimeout } from '../../lib/async/timeout.ts';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
 import { type CallHeaders, isObject } from '../sdk/call.ts';
 import type { AuthInfo, CallerPrincipal, ServerSessionsOptions } from './options.ts';
+import { hookMs } from './safe-hooks.ts';
 import { maxMetadataBytes } from './settings.ts';
 
 /** The caller of a request over HTTP: a user, an unknown person, or the holder of a session token. */

@@ -62,8 +62,10 @@ export async function placeInWorkspace(
   };
 }
 
-/** Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce one, and
- * `listsSessions` says whether there is a tool that lists sessions. */
+/**
+ * Adds to the error of a tool without a workspace which ones there are. `key` is the key under which clients announce
+ * one, and `listsSessions` says whether there is a tool that lists sessions.
+ */
 export function explainMissingWorkspace(
   error: unknown,
   choices: WorkspaceChoices,

@@ -1,6 +1,9 @@
 import type { Log } from '../../observability/log/log.ts';
 import type { SessionMetrics } from './options.ts';
 
+/** The time that a function of the author has to answer. */
+export const hookMs = 10_000;
+
 /** Runs functions of the author, so that no error of them reaches a caller or ends the process. */
 export type RunHook = (name: string, hook: () => unknown) => void;
 
