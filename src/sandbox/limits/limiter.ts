@@ -3,7 +3,15 @@ import { getPriority, setPriority } from 'node:os';
 import { dirname } from 'node:path';
 import { listProcesses, type ProcessEntry } from '../processes/process-table.ts';
 import type { Exit } from '../runner.ts';
-import { type Cgroups, findCgroupsV1, findCgroupsV2, parseHierarchies } from './find-cgroups.ts';
+import {
+  type Cgroups,
+  findCgroupsV1,
+  findCgroupsV2,
+  type KernelRefusals,
+  type OwnerCgroup,
+  type ProcessCgroup,
+  parseHierarchies,
+} from './cgroups.ts';
 import {
   createOwners,
   findDescendants,
@@ -12,7 +20,6 @@ import {
   type ResourceUsage,
 } from './limit-owners.ts';
 import type { EnforcedLimits, ResourceLimits } from './limits.ts';
-import type { KernelRefusals, OwnerCgroup, ProcessCgroup } from './owner-cgroup.ts';
 import { canCountProcesses, hasRlimits, tooLargeFileCode, wrapInRlimits } from './rlimits.ts';
 import { findSystemd, type Slice, type Systemd, type WrappedCommand } from './systemd.ts';
 

@@ -2,9 +2,9 @@ import { listProcesses, type ProcessEntry, readProcess } from '../processes/proc
 import { type StartedChild, superviseChild } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { EndTiming, Exit, RunningProcess } from '../runner.ts';
+import type { KernelRefusals } from './cgroups.ts';
 import { type Bounds, explainExit, explainTimeUp } from './limiter.ts';
 import type { ResourceLimits } from './limits.ts';
-import type { KernelRefusals } from './owner-cgroup.ts';
 
 interface WatchedProcess {
   /** Returns the reason to end the process, if there is one. The process table is read once for all checks. */

@@ -13,8 +13,7 @@ import {
   writeNpmrc,
 } from '../../../src/sandbox/packages/npm-sources.ts';
 import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
-import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
-import { readUvIndexes } from '../../../src/sandbox/packages/uv-sources.ts';
+import { readUvIndexes, uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sources-')));
 const home = join(folder, 'home');

@@ -5,12 +5,12 @@ import { expect, test } from 'vitest';
 import type { Guard, Mount } from '../../../src/sandbox/common/confinement.ts';
 import { createTmpRoot } from '../../../src/sandbox/common/sweep-leftovers.ts';
 import { createReaper } from '../../../src/sandbox/reaper/reaper.ts';
-import { seatbeltProfile } from '../../../src/sandbox/seatbelt/profile.ts';
 import {
   createSeatbeltProfile,
   createSeatbeltRunner,
   readSeatbeltProbe,
   seatbeltProbeScript,
+  seatbeltProfile,
 } from '../../../src/sandbox/seatbelt/seatbelt.ts';
 import { ordinaryLimits } from '../bwrap/sandbox-harness.ts';
 

@@ -3,8 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { removeAllCgroups } from '../../../src/sandbox/limits/cgroup-notes.ts';
-import { findCgroupsV2, parseHierarchies } from '../../../src/sandbox/limits/find-cgroups.ts';
-import { cgroupSettings, readCount } from '../../../src/sandbox/limits/owner-cgroup.ts';
+import { cgroupSettings, findCgroupsV2, parseHierarchies, readCount } from '../../../src/sandbox/limits/cgroups.ts';
 
 const limits = { memoryMb: 200, pids: 30, cpus: 0.5, fileMb: 1, openFiles: 1, wallSeconds: 1 };
 
