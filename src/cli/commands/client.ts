@@ -8,7 +8,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { formatUnifiedDiff } from '../../lib/text/unified-diff.ts';
+import { formatUnifiedDiff } from '../../lib/text/line-diff.ts';
 import {
   addEntry,
   type ClientEntry,

@@ -1,4 +1,4 @@
-import { formatUnifiedDiff, quoteFileName } from '../../lib/text/unified-diff.ts';
+import { formatUnifiedDiff, quoteFileName } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import type { FolderChange } from './changes.ts';
 import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.ts';

@@ -4,8 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
-import { diffLines, mergeLines, splitLines } from '../../../src/lib/text/line-diff.ts';
-import { formatUnifiedDiff } from '../../../src/lib/text/unified-diff.ts';
+import { diffLines, formatUnifiedDiff, mergeLines, splitLines } from '../../../src/lib/text/line-diff.ts';
 import { decodeText } from '../../../src/workspaces/session-folders/original-content.ts';
 import { counts } from '../../proof.ts';
 

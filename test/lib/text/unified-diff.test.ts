@@ -1,7 +1,7 @@
 import { applyPatch } from 'diff';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { formatFileDiff } from '../../../src/lib/text/unified-diff.ts';
+import { formatFileDiff } from '../../../src/lib/text/line-diff.ts';
 import { counts } from '../../proof.ts';
 
 const line = fc.constantFrom('a', 'b', '', 'c c', 'é😀', '- x', '+ y', '\\ z');
