@@ -4,10 +4,10 @@ import { anonymousUser } from '../../identity/principal.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { HttpServer, ServerDefinition } from '../definition.ts';
-import { createClientDocument } from './choose-client.ts';
 import { requireServer } from './credential-admin.ts';
 import { throwInvalid } from './credential-target.ts';
 import type { LoginView } from './login.ts';
+import { createClientDocument } from './login-flow.ts';
 import { type LoginRedirect, type Logins, openLogins, type PendingLogin } from './logins.ts';
 import { openSealingKeys } from './sealing-key.ts';
 

@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { ResolveHost } from '../../lib/net/host-and-port.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { ReturnTarget } from './choose-client.ts';
 import { credentialKeyPrefix } from './credential-target.ts';
 import { type Challenge, discoverResource } from './discovery.ts';
 import {
@@ -33,7 +32,7 @@ import {
   type LoginAttempt,
   type LoginTickets,
 } from './login-attempts.ts';
-import { assertRedirectUri, completeLogin, readState, startLogin } from './login-flow.ts';
+import { assertRedirectUri, completeLogin, type ReturnTarget, readState, startLogin } from './login-flow.ts';
 import { createLoginRenewal, unopenableError, withoutLease } from './login-renewal.ts';
 import type { SealingKeys } from './sealing-key.ts';
 import { RenewalError, renewToken, revokeToken } from './token-requests.ts';

@@ -4,8 +4,15 @@ import { isInside } from '../../config/load/resolve-symlinks.ts';
 import { hashValues } from '../../lib/json/canonical-json.ts';
 import type { HttpServer, StdioServer } from '../definition.ts';
 import type { FileHashes } from './file-hashes.ts';
-import { findCodeOption, isFolder } from './interpreters.ts';
-import { findArgFiles, findStartedLanguages, findValueFiles, isDataFile, tooManyFiles } from './named-files.ts';
+import {
+  findArgFiles,
+  findCodeOption,
+  findStartedLanguages,
+  findValueFiles,
+  isDataFile,
+  isFolder,
+  tooManyFiles,
+} from './named-files.ts';
 
 const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 

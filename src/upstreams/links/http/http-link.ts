@@ -13,7 +13,7 @@ import { createPendingCall, createPendingCalls, failCall, type PendingCall } fro
 import { createRateLimit } from '../relay/rate-limit.ts';
 import { readTargetName, toUpstreamNotification } from '../relay/towards-upstream.ts';
 import { silenceError } from '../upstream-errors.ts';
-import { holdStream, isHeld, releaseStream } from './read-sse.ts';
+import { holdStream, isHeld, releaseStream } from './read-answer.ts';
 import {
   createStreamReceiver,
   type HttpLinkOptions,
