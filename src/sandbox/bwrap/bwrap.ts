@@ -21,10 +21,17 @@ import { visibilityRulesOf } from '../common/visibility-filter.ts';
 import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
-import { createWatchdog, releaseBounded, superviseBounded } from '../limits/supervise-bounded.ts';
 import { NotPausedError, registerWriter, withWritersPaused } from '../processes/pause-writers.ts';
 import { findInheritedDescriptors } from '../processes/process-table.ts';
-import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
+import {
+  createWatchdog,
+  ensurePrivateFolder,
+  releaseBounded,
+  type StartedChild,
+  spawnTracked,
+  superviseBounded,
+  superviseChild,
+} from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { ProbeResult, ProcessLaunch, RunnerOptions, SandboxRunner } from '../runner.ts';
 import {
@@ -38,9 +45,16 @@ import {
   sandboxEnvironment,
 } from './bwrap-arguments.ts';
 import { withMountChecks } from './guard/watch-mount-points.ts';
-import { type Mounts, mountsInOrder, pinMounts } from './mounts.ts';
+import {
+  assertMountPointsClear,
+  findMountFolders,
+  type Mounts,
+  mountsInOrder,
+  parseMountInfo,
+  pinMounts,
+  verifyMounts,
+} from './mounts.ts';
 import { hasSeccompFilter, seccompFilter } from './seccomp-filter.ts';
-import { assertMountPointsClear, findMountFolders, parseMountInfo, verifyMounts } from './verify-mounts.ts';
 
 export interface BwrapRunnerOptions extends RunnerOptions {
   /** The PATH on which bwrap, or an engine, and the programs of servers are found. */

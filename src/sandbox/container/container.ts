@@ -24,8 +24,14 @@ import { addEgressProxy } from '../egress/add-egress-proxy.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, containerLayout, createLimiter } from '../limits/limiter.ts';
 import type { EnforcedLimits, LimitEnforcer } from '../limits/limits.ts';
-import { createWatchdog, releaseBounded, superviseBounded, withMonitorCheck } from '../limits/supervise-bounded.ts';
-import { ensurePrivateFolder, superviseChild } from '../processes/supervise.ts';
+import {
+  createWatchdog,
+  ensurePrivateFolder,
+  releaseBounded,
+  superviseBounded,
+  superviseChild,
+  withMonitorCheck,
+} from '../processes/supervise.ts';
 import type { ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
 import { noteContainer, removeContainer, removeContainerOf } from './container-notes.ts';
 import { type Engine, EngineError, findEngines, runEngine } from './engine.ts';

@@ -13,8 +13,15 @@ import { refuseHosts, refuseVolume, sandboxUnavailable } from '../common/sandbox
 import { type ServerFiles, serverFiles } from '../common/server-files.ts';
 import { listAncestors, visibilityRulesOf } from '../common/visibility-filter.ts';
 import type { EnforcedLimits } from '../limits/limits.ts';
-import { createWatchdog, noBounds, superviseBounded } from '../limits/supervise-bounded.ts';
-import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
+import {
+  createWatchdog,
+  ensurePrivateFolder,
+  noBounds,
+  type StartedChild,
+  spawnTracked,
+  superviseBounded,
+  superviseChild,
+} from '../processes/supervise.ts';
 import type { ProbeResult, ProcessLaunch, RunnerOptions, SandboxRunner } from '../runner.ts';
 
 const sandboxExec = '/usr/bin/sandbox-exec';
