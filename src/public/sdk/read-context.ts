@@ -7,7 +7,6 @@ import {
   readMetaContext,
   toIncomingCall,
 } from './call.ts';
-import { checkAudience, checkBinding, checkTimes, readClaims, type TokenClaims } from './claims.ts';
 import {
   ContextError,
   createAbsentContext,
@@ -19,7 +18,7 @@ import {
 import { activeCall, type Environment, readInheritedContext, startEnvironment } from './current-session.ts';
 import type { KeySource } from './keys.ts';
 import { assertNotReplayed, type ReplayMemory } from './replay-memory.ts';
-import { verifyToken } from './verify-signature.ts';
+import { checkAudience, checkBinding, checkTimes, readClaims, type TokenClaims, verifyToken } from './verify-token.ts';
 
 export interface ContextOptions {
   /**

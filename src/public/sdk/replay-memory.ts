@@ -1,6 +1,6 @@
 import type { IncomingCall } from './call.ts';
-import type { TokenClaims } from './claims.ts';
 import { refuseContext } from './context.ts';
+import type { TokenClaims } from './verify-token.ts';
 
 /** The memory of this process: servers are often built anew for each request. */
 const replays = createReplayMemory();

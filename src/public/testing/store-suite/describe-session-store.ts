@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NewSession } from '../../../stores/record.ts';
 import { testClosing } from './closing.ts';
-import { testDocuments } from './documents.ts';
 import { testFeed } from './feed.ts';
 import { testGrants } from './grants.ts';
 import {
@@ -17,7 +16,7 @@ import {
 import { testExpiry, testLifecycle } from './lifecycle.ts';
 import { testListing, testTenancy } from './listing.ts';
 import { testQuotas } from './quotas.ts';
-import { testMarks, testState } from './state.ts';
+import { testDocuments, testMarks, testState } from './stored-values.ts';
 
 const sortOutcomes = (answers: readonly { readonly outcome: string }[]) => answers.map(({ outcome }) => outcome).sort();
 
