@@ -2,8 +2,12 @@ import { readFileSync } from 'node:fs';
 import type { IncomingMessage } from 'node:http';
 import { connect, createServer, type Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { getCredential, markForeign } from '../../../src/entrances/http/admit-caller.ts';
-import { createIsOwnPeer, findPeerAccount } from '../../../src/entrances/http/peer-account.ts';
+import {
+  createIsOwnPeer,
+  findPeerAccount,
+  getCredential,
+  markForeign,
+} from '../../../src/entrances/http/admit-caller.ts';
 import { AmbitError } from '../../../src/errors.ts';
 import { createIdentify } from '../../../src/gateway/stages/authenticate.ts';
 import { mintToken } from '../../../src/identity/token.ts';
