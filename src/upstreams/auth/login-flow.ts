@@ -2,11 +2,16 @@ import { createHash, randomUUID } from 'node:crypto';
 import type { AuthorizationServer } from 'oauth4webapi';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { readSecret } from '../../lib/fs/private-files.ts';
-import { type Challenge, discoverLogin, readChallenge } from './discovery.ts';
+import {
+  type Challenge,
+  discoverLogin,
+  loadOauth,
+  readChallenge,
+  redeemCode,
+  requestOptions,
+} from './authorization-server.ts';
 import { createGuardedFetch, type GuardedFetch, type LoginHosts, NoAnswerError } from './guarded-fetch.ts';
-import type { KnownIssuer, LoginClient, LoginFacts, LoginSecrets, LoginServer } from './login.ts';
-import type { LoginAttempt } from './login-attempts.ts';
-import { loadOauth, redeemCode, requestOptions } from './token-requests.ts';
+import type { KnownIssuer, LoginAttempt, LoginClient, LoginFacts, LoginSecrets, LoginServer } from './login.ts';
 
 interface LoginStartOptions {
   readonly userId: string;

@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { RenewalError, type TokenGrant } from './authorization-server.ts';
 import { type Login, type LoginFacts, loginKey, loginsCollection, openLogin, readLogin, sealLogin } from './login.ts';
 import type { SealingKeys } from './sealing-key.ts';
-import { RenewalError, type TokenGrant } from './token-requests.ts';
 
 interface LoginRenewalOptions {
   readonly store: SessionStore;

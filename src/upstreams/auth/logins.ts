@@ -2,8 +2,8 @@ import { createHash } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import type { ResolveHost } from '../../lib/net/host-and-port.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { type Challenge, discoverResource, RenewalError, renewToken, revokeToken } from './authorization-server.ts';
 import { credentialKeyPrefix } from './credential-target.ts';
-import { type Challenge, discoverResource } from './discovery.ts';
 import {
   type AuthChangeListener,
   createChangeListeners,
@@ -12,10 +12,15 @@ import {
 } from './document-cache.ts';
 import { createGuardedFetch, createLoginHosts, type GuardedFetch, type LoginHosts } from './guarded-fetch.ts';
 import {
+  createLoginAttempts,
+  createLoginTickets,
+  createStartLimiter,
   isAllowedIssuer,
   type Login,
+  type LoginAttempt,
   type LoginFacts,
   type LoginServer,
+  type LoginTickets,
   type LoginView,
   loginKey,
   loginsCollection,
@@ -25,17 +30,9 @@ import {
   sealLogin,
   toLoginView,
 } from './login.ts';
-import {
-  createLoginAttempts,
-  createLoginTickets,
-  createStartLimiter,
-  type LoginAttempt,
-  type LoginTickets,
-} from './login-attempts.ts';
 import { assertRedirectUri, completeLogin, type ReturnTarget, readState, startLogin } from './login-flow.ts';
 import { createLoginRenewal, unopenableError, withoutLease } from './login-renewal.ts';
 import type { SealingKeys } from './sealing-key.ts';
-import { RenewalError, renewToken, revokeToken } from './token-requests.ts';
 
 interface LoginsOptions {
   readonly store: SessionStore;

@@ -8,6 +8,7 @@ import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { Runners } from '../../sandbox/runner.ts';
 import type { Session } from '../../sessions/session.ts';
 import { contextAudience, type HttpServer, type ServerDefinition, type StdioServer } from '../definition.ts';
+import type { Opening } from './handshake.ts';
 import { createHttpLink } from './http/http-link.ts';
 import type { HttpDialect } from './http/send-call.ts';
 import { type AuthRefusal, createRemote, type Remote } from './http/send-request.ts';
@@ -18,7 +19,6 @@ import { type ContextAttacher, createContextAttacher, noContext } from './relay/
 import { createKnownTasks, type Seals } from './relay/seals.ts';
 import type { Binding } from './relay/towards-upstream.ts';
 import type { SpareProcess } from './stdio/link-process.ts';
-import type { Opening } from './stdio/opening.ts';
 import { noProcessWatch, type PreparedLaunch, type ProcessWatch } from './stdio/server-process.ts';
 import { createStdioLink } from './stdio/stdio-link.ts';
 

@@ -7,9 +7,9 @@ import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../definition.ts';
 import { type EraVerdicts, readSupportedVersions } from './era-verdicts.ts';
 import { refusedHandshakeError } from './handshake.ts';
-import { NotMcpError } from './http/http-errors.ts';
 import type { BaseLink, Link, UpstreamCall } from './link.ts';
 import { type SpareProcess, SpareProcessError } from './stdio/link-process.ts';
+import { NotMcpError } from './upstream-errors.ts';
 
 interface EraRoutingOptions {
   readonly verdicts: EraVerdicts;

@@ -1,9 +1,10 @@
 import { AmbitError } from '../../errors.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { Session } from '../../sessions/session.ts';
+import type { ServerDefinition } from '../definition.ts';
+import type { HandshakeOpening } from './handshake.ts';
 import type { Link } from './link.ts';
 import { isShared, type ProcessScope, processKey } from './process-key.ts';
-import type { HandshakeOpening } from './stdio/opening.ts';
 
 /** The sessions that use one link, and what they have in common. */
 export interface LinkUsers {
@@ -232,4 +233,32 @@ function createKeyCache(): (session: Session, scope: ProcessScope) => string {
     }
     return key;
   };
+}
+
+/** The number of links of one session to one server from which idle ones are closed to make room. */
+const maxIdleLinks = 8;
+/** The number of links of one session to one server. */
+const maxLinks = 80;
+
+/** Makes room for a link of the session: a client that declares other capabilities each time must not get ever more. */
+export function evictIdleLink(pool: LinkPool, session: Session, server: ServerDefinition): void {
+  // Over HTTP each handshake-era client has a link of its own, and limits of its own.
+  const siblings = pool
+    .ofSession(session.id)
+    .filter(({ link, name }) => link.server === server.name && (server.kind === 'stdio' || isBridged(name)));
+  if (siblings.length < maxIdleLinks) return;
+  // One session must not end the links that others use.
+  const own = siblings.filter(({ users }) => users.sessions.size === 1);
+  const deserted = own.find(
+    ({ link, pendingHandshake }) =>
+      link.callerCount() === 0 && pendingHandshake === undefined && !link.isBusy() && link.era === 'handshake',
+  );
+  const idle = deserted ?? own.find(({ name, link }) => isBridged(name) && !link.isBusy());
+  if (idle !== undefined) pool.discard(idle);
+  else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
+}
+
+/** Tells whether a link with this name is the bridge of a modern client. Names of servers have no spaces. */
+function isBridged(name: string): boolean {
+  return name.includes(' bridged ');
 }

@@ -12,16 +12,22 @@ import { translateHandshake } from './bridge/to-modern.ts';
 import type { Connector } from './connector.ts';
 import { createEraRouting } from './era-routing.ts';
 import { type EraVerdicts, setVerdict } from './era-verdicts.ts';
-import { createHandshake, handshakeKey, rejectsHandshake } from './handshake.ts';
+import {
+  createHandshake,
+  handshakeKey,
+  handshakeOpening,
+  modernOpening,
+  ownHandshakeOpening,
+  rejectsHandshake,
+} from './handshake.ts';
 import { createHandshakeDialect } from './http/handshake-dialect.ts';
 import { createModernDialect } from './http/modern-dialect.ts';
 import type { Remote } from './http/send-request.ts';
 import type { Link, OnServerMessage, UpstreamCall } from './link.ts';
-import { createLinkPool, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';
+import { createLinkPool, evictIdleLink, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';
 import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
 import { isShared, processScopeFor } from './process-key.ts';
 import type { SpareProcess } from './stdio/link-process.ts';
-import { handshakeOpening, modernOpening, ownHandshakeOpening } from './stdio/opening.ts';
 
 interface LinksOptions {
   readonly connect: Connector;
@@ -83,10 +89,6 @@ export interface Links {
 }
 
 const sweepEveryMs = 1000;
-/** The number of links of one session to one server from which idle ones are closed to make room. */
-const maxIdleLinks = 8;
-/** The number of links of one session to one server. */
-const maxLinks = 80;
 
 /** Creates the open links to upstreams. The scope of a server decides which sessions share a link. */
 export function createLinks(options: LinksOptions): Links {
@@ -337,29 +339,6 @@ function bridgeHttp(options: LinksOptions, session: Session, server: HttpServer,
     const link = connect.openHttp(session, server, createDialect, onBaseMessage);
     return { link, handshake: () => dialect?.handshake };
   });
-}
-
-/** Makes room for a link of the session: a client that declares other capabilities each time must not get ever more. */
-function evictIdleLink(pool: LinkPool, session: Session, server: ServerDefinition): void {
-  // Over HTTP each handshake-era client has a link of its own, and limits of its own.
-  const siblings = pool
-    .ofSession(session.id)
-    .filter(({ link, name }) => link.server === server.name && (server.kind === 'stdio' || isBridged(name)));
-  if (siblings.length < maxIdleLinks) return;
-  // One session must not end the links that others use.
-  const own = siblings.filter(({ users }) => users.sessions.size === 1);
-  const deserted = own.find(
-    ({ link, pendingHandshake }) =>
-      link.callerCount() === 0 && pendingHandshake === undefined && !link.isBusy() && link.era === 'handshake',
-  );
-  const idle = deserted ?? own.find(({ name, link }) => isBridged(name) && !link.isBusy());
-  if (idle !== undefined) pool.discard(idle);
-  else if (siblings.length >= maxLinks) throw new AmbitError('OVERLOADED');
-}
-
-/** Tells whether a link with this name is the bridge of a modern client. Names of servers have no spaces. */
-function isBridged(name: string): boolean {
-  return name.includes(' bridged ');
 }
 
 /** Sends `initialize` over a pooled link, once however many clients come together. A refused link is discarded. */

@@ -1,11 +1,8 @@
 import { AmbitError } from '../../errors.ts';
 import type { Era, FinalReply } from '../../protocol/channel.ts';
-import { applyEdits, removeMembers, replaceValue } from '../../protocol/json/edit.ts';
-import { findMember, type JsonMember, readRawValue } from '../../protocol/json/scan.ts';
-import { applyMessageEdits, type Message, readMessage } from '../../protocol/message.ts';
-import { declaresTasks } from '../../protocol/modern-envelope.ts';
+import type { Message } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
-import { removeTaskCapability, removeTaskSupport } from './bridge/era-translation.ts';
+import { hideTasks, withoutTask } from './bridge/era-translation.ts';
 import type { Caller } from './caller.ts';
 import type { Link, UpstreamCall } from './link.ts';
 
@@ -95,29 +92,4 @@ export function createPerCallLink(options: PerCallOptions): Link {
       await Promise.all([...running].map((link) => endLink(link, reason)));
     },
   };
-}
-
-/** Removes the request for a task from a call: the client's own in the handshake era, its capability in the modern one. */
-function withoutTask({ message, edits }: UpstreamCall): Pick<UpstreamCall, 'message' | 'edits'> {
-  if (message.method !== 'tools/call') return { message, edits };
-  const clean = applyMessageEdits(message, edits);
-  const params = clean.params?.shape;
-  const removed = params === undefined ? [] : removeMembers(params, ({ key }) => key === 'task');
-  if (declaresTasks(clean)) {
-    const capabilities = findMember(clean.meta, 'io.modelcontextprotocol/clientCapabilities') as JsonMember;
-    removed.push(replaceValue(capabilities, removeTaskCapability(readRawValue(clean.bytes, capabilities))));
-  }
-  return { message: applyMessageEdits(clean, removed), edits: [] };
-}
-
-/** Removes tasks from what a server says about itself and its tools. Tools that run only as tasks are left out. */
-function hideTasks(reply: FinalReply, method: string): FinalReply {
-  const describes = method === 'initialize' || method === 'server/discover';
-  if (reply.kind !== 'message' || !(describes || method === 'tools/list')) return reply;
-  const answer = readMessage(reply.bytes);
-  if (!describes) return { ...reply, bytes: removeTaskSupport(answer, true) };
-  const capabilities = findMember(answer.result?.shape, 'capabilities');
-  if (capabilities === undefined) return reply;
-  const text = removeTaskCapability(readRawValue(answer.bytes, capabilities));
-  return { ...reply, bytes: applyEdits(answer.bytes, [replaceValue(capabilities, text)]) };
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readChallenge } from '../../../src/upstreams/auth/discovery.ts';
+import { readChallenge } from '../../../src/upstreams/auth/authorization-server.ts';
 
 test('a bearer challenge is read among other schemes and in any order', () => {
   expect(readChallenge(undefined)).toBeUndefined();

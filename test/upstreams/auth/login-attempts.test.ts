@@ -7,7 +7,7 @@ import {
   createLoginTickets,
   createStartLimiter,
   type LoginAttempt,
-} from '../../../src/upstreams/auth/login-attempts.ts';
+} from '../../../src/upstreams/auth/login.ts';
 import type { SealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
 
 const tenMinutes = 600_000;

@@ -1,6 +1,7 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import { RenewalError, type TokenGrant } from '../../../src/upstreams/auth/authorization-server.ts';
 import {
   type LoginFacts,
   loginKey,
@@ -10,7 +11,6 @@ import {
 } from '../../../src/upstreams/auth/login.ts';
 import { createLoginRenewal } from '../../../src/upstreams/auth/login-renewal.ts';
 import type { SealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
-import { RenewalError, type TokenGrant } from '../../../src/upstreams/auth/token-requests.ts';
 import { counts } from '../../proof.ts';
 
 const key = { id: 'k', secret: createSecretKey(randomBytes(32)) };

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createEraVerdicts } from '../../../src/upstreams/links/era-verdicts.ts';
-import { modernOpening } from '../../../src/upstreams/links/stdio/opening.ts';
+import { modernOpening } from '../../../src/upstreams/links/handshake.ts';
 import { exitError } from '../../../src/upstreams/links/upstream-errors.ts';
 
 const day = 24 * 3600_000;

@@ -4,16 +4,24 @@ import { insertMeta } from '../../../protocol/insert-meta.ts';
 import { applyEdits, type Edit, removeMembers, replaceValue } from '../../../protocol/json/edit.ts';
 import {
   findMember,
+  type JsonMember,
   readElements,
   readRawValue,
   readShape,
   readStringValue,
   scanEntry,
 } from '../../../protocol/json/scan.ts';
-import { findIdMember, type Message, readErrorCode, readMessage } from '../../../protocol/message.ts';
-import { tasksExtension } from '../../../protocol/modern-envelope.ts';
+import {
+  applyMessageEdits,
+  findIdMember,
+  type Message,
+  readErrorCode,
+  readMessage,
+} from '../../../protocol/message.ts';
+import { declaresTasks, tasksExtension } from '../../../protocol/modern-envelope.ts';
 import { handshakeVersions, modernVersion } from '../../../protocol/versions.ts';
 import { withoutModernExtensions } from '../handshake.ts';
+import type { UpstreamCall } from '../link.ts';
 
 const envelopeKeys = new Set([
   'io.modelcontextprotocol/protocolVersion',
@@ -135,6 +143,31 @@ export function removeTaskSupport(answer: Message, hidesRequired: boolean): Buff
     return [applyEdits(bytes, edits).toString()];
   });
   return applyEdits(answer.bytes, [replaceValue(list, `[${tools.join(',')}]`)]);
+}
+
+/** Removes the request for a task from a call: the client's own in the handshake era, its capability in the modern one. */
+export function withoutTask({ message, edits }: UpstreamCall): Pick<UpstreamCall, 'message' | 'edits'> {
+  if (message.method !== 'tools/call') return { message, edits };
+  const clean = applyMessageEdits(message, edits);
+  const params = clean.params?.shape;
+  const removed = params === undefined ? [] : removeMembers(params, ({ key }) => key === 'task');
+  if (declaresTasks(clean)) {
+    const capabilities = findMember(clean.meta, 'io.modelcontextprotocol/clientCapabilities') as JsonMember;
+    removed.push(replaceValue(capabilities, removeTaskCapability(readRawValue(clean.bytes, capabilities))));
+  }
+  return { message: applyMessageEdits(clean, removed), edits: [] };
+}
+
+/** Removes tasks from what a server says about itself and its tools. Tools that run only as tasks are left out. */
+export function hideTasks(reply: FinalReply, method: string): FinalReply {
+  const describes = method === 'initialize' || method === 'server/discover';
+  if (reply.kind !== 'message' || !(describes || method === 'tools/list')) return reply;
+  const answer = readMessage(reply.bytes);
+  if (!describes) return { ...reply, bytes: removeTaskSupport(answer, true) };
+  const capabilities = findMember(answer.result?.shape, 'capabilities');
+  if (capabilities === undefined) return reply;
+  const text = removeTaskCapability(readRawValue(answer.bytes, capabilities));
+  return { ...reply, bytes: applyEdits(answer.bytes, [replaceValue(capabilities, text)]) };
 }
 
 /**

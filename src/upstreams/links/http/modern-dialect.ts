@@ -1,6 +1,6 @@
 import { type Message, MessageError, readMessage } from '../../../protocol/message.ts';
 import { type EraVerdicts, setVerdict } from '../era-verdicts.ts';
-import { discoverParams, unsupportedModernError } from '../stdio/opening.ts';
+import { discoverParams, unsupportedModernError } from '../handshake.ts';
 import { readAnswer } from './read-answer.ts';
 import type { HttpDialect } from './send-call.ts';
 import { addToken, modernHeaders, type Remote, sendRequest } from './send-request.ts';

@@ -6,8 +6,7 @@ import { createPieceBuffer } from '../../../protocol/lines/line-buffer.ts';
 import { createTurnBudget } from '../../../protocol/lines/read-lines.ts';
 import { type Message, MessageError } from '../../../protocol/message.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { tooDenseError } from '../upstream-errors.ts';
-import { notMcpError } from './http-errors.ts';
+import { notMcpError, tooDenseError } from '../upstream-errors.ts';
 import { discardResponse } from './send-request.ts';
 
 /** The number of unreadable events per second. A burst may have twice as many. */

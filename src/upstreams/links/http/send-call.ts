@@ -16,8 +16,7 @@ import {
   toUpstreamNotification,
   toUpstreamRequest,
 } from '../relay/towards-upstream.ts';
-import { markHarmless } from '../upstream-errors.ts';
-import { notMcpError } from './http-errors.ts';
+import { markHarmless, notMcpError } from '../upstream-errors.ts';
 import { brokenOffError, isEventStream, readAnswer } from './read-answer.ts';
 import { createStreamPosition, resumeStream, type StreamPosition } from './resume-stream.ts';
 import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';

@@ -7,8 +7,7 @@ import { modernVersion } from '../../../protocol/versions.ts';
 import type { HttpServer } from '../../definition.ts';
 import type { ContextAttacher } from '../relay/context-attacher.ts';
 import type { OutgoingRequest } from '../relay/towards-upstream.ts';
-import { silenceError } from '../upstream-errors.ts';
-import { unreachableError } from './http-errors.ts';
+import { silenceError, unreachableError } from '../upstream-errors.ts';
 
 const accept = 'application/json, text/event-stream';
 

@@ -2,8 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { AmbitError } from '../../../errors.ts';
 import type { Message } from '../../../protocol/message.ts';
 import type { EraVerdicts } from '../era-verdicts.ts';
-import { markHarmless, silenceError } from '../upstream-errors.ts';
-import { notMcpError } from './http-errors.ts';
+import { markHarmless, notMcpError, silenceError } from '../upstream-errors.ts';
 import { brokenOffError, readAnswer } from './read-answer.ts';
 import { discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
 

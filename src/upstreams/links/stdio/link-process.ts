@@ -3,11 +3,11 @@ import { type AmbitError, isAmbitError } from '../../../errors.ts';
 import { EraError } from '../../../protocol/protocol-error.ts';
 import type { Exit } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
+import type { Opening } from '../handshake.ts';
 import type { LinkUsers } from '../link-pool.ts';
 import { failCall, type PendingCalls } from '../relay/pending-calls.ts';
 import type { Binding } from '../relay/towards-upstream.ts';
 import { exitError, readStderrLines, startTimeoutError } from '../upstream-errors.ts';
-import type { Opening } from './opening.ts';
 import type { OwnRequests } from './own-requests.ts';
 import {
   type ProcessListener,

@@ -8,6 +8,7 @@ import type { Message } from '../../../protocol/message.ts';
 import { sessionScopeKey } from '../../../sessions/narrowed-sessions.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
+import type { Opening } from '../handshake.ts';
 import type { BaseLink, OnServerMessage, ServerMessage, UpstreamCall } from '../link.ts';
 import type { LinkUsers } from '../link-pool.ts';
 import { createPendingCall, createPendingCalls, failCall, type PendingCalls } from '../relay/pending-calls.ts';
@@ -15,7 +16,6 @@ import { type Binding, bindToSession, toUpstreamNotification, toUpstreamRequest 
 import { explainEffect, silenceError } from '../upstream-errors.ts';
 import { canAnswer, createEarlyPushes, createIncoming, type EarlyPushes } from './incoming.ts';
 import { createLinkProcess, type LinkProcess, type SpareProcess } from './link-process.ts';
-import type { Opening } from './opening.ts';
 import { createCancelMessage, createOwnRequests } from './own-requests.ts';
 import { type DroppedMessageCounter, droppedMessageCounter } from './record-output.ts';
 import type { ProcessOptions, ServerProcess } from './server-process.ts';
