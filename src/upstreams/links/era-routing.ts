@@ -1,11 +1,8 @@
 import type { FinalReply } from '../../protocol/channel.ts';
-import { findMember, readStringValue } from '../../protocol/json/scan.ts';
-import { type Message, readErrorCode, readMessage } from '../../protocol/message.ts';
 import { EraError } from '../../protocol/protocol-error.ts';
-import { modernVersion } from '../../protocol/versions.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerDefinition } from '../definition.ts';
-import { type EraVerdicts, readSupportedVersions } from './era-verdicts.ts';
+import { type EraVerdicts, isRejection, rejectingStatuses } from './era-verdicts.ts';
 import { refusedHandshakeError } from './handshake.ts';
 import type { BaseLink, Link, UpstreamCall } from './link.ts';
 import { type SpareProcess, SpareProcessError } from './stdio/link-process.ts';
@@ -86,33 +83,6 @@ export function createEraRouting({ verdicts, requireAccess, getModernLink, getBr
   }
 
   return { requestDetectingEra, requestAsHandshake };
-}
-
-/** The answers of a server over HTTP that rejects a request without executing it. */
-const rejectingStatuses: ReadonlySet<number> = new Set([400, 404, 405, 406, 415, 422]);
-
-/**
- * True for an answer that a server of the handshake era gives to a modern call that it did not execute: an HTTP error, or an
- * error with status 200 which says that there was no `initialize`. The text alone proves nothing, so the era is found out
- * again before the call is sent once more.
- */
-function isRejection(status: number, bytes: Buffer): boolean {
-  if (status >= 400) return rejectingStatuses.has(status) && mayBeOtherEra(readMessage(bytes));
-  // Most answers are excluded here, without reading them.
-  if (bytes.length > maxRejectionBytes || !bytes.includes('nitiali')) return false;
-  const { error } = readMessage(bytes);
-  const text = error && readStringValue(bytes, findMember(error.shape, 'message'));
-  return text !== undefined && uninitialized.test(text);
-}
-
-const maxRejectionBytes = 1000;
-/** The messages of the SDKs for a request before `initialize`. */
-const uninitialized = /\b(?:not (?:yet )?(?:been )?initiali[sz]ed|(?:before|during) (?:session )?initiali[sz]ation)\b/i;
-
-/** False for an error that shows that the server is modern. */
-function mayBeOtherEra(answer: Message): boolean {
-  const code = readErrorCode(answer) ?? '';
-  return !['-32020', '-32021'].includes(code) && readSupportedVersions(answer)?.includes(modernVersion) !== true;
 }
 
 /** Finds out the era again. A server that cannot be asked now leaves the question open. */

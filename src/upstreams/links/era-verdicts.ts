@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { makeFilePrivate } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
-import { findMember, readRawValue, readShape } from '../../protocol/json/scan.ts';
-import { type Message, readErrorCode } from '../../protocol/message.ts';
+import { findMember, readRawValue, readShape, readStringValue } from '../../protocol/json/scan.ts';
+import { type Message, readErrorCode, readMessage } from '../../protocol/message.ts';
 import { modernVersion } from '../../protocol/versions.ts';
 import type { ServerDefinition } from '../definition.ts';
 
@@ -189,6 +189,32 @@ export function setVerdict(
   const era = judged ?? verdicts.get(server) ?? 'handshake';
   verdicts.set(server, era, era === 'modern' ? undefined : (doubt ?? (judged === undefined ? 'answer' : undefined)));
   return era === 'modern';
+}
+
+/** The answers of a server over HTTP that rejects a request without executing it. */
+export const rejectingStatuses: ReadonlySet<number> = new Set([400, 404, 405, 406, 415, 422]);
+const maxRejectionBytes = 1000;
+/** The messages of the SDKs for a request before `initialize`. */
+const uninitialized = /\b(?:not (?:yet )?(?:been )?initiali[sz]ed|(?:before|during) (?:session )?initiali[sz]ation)\b/i;
+
+/**
+ * True for an answer that a server of the handshake era gives to a modern call that it did not execute: an HTTP error, or an
+ * error with status 200 which says that there was no `initialize`. The text alone proves nothing, so the era is found out
+ * again before the call is sent once more.
+ */
+export function isRejection(status: number, bytes: Buffer): boolean {
+  if (status >= 400) return rejectingStatuses.has(status) && mayBeOtherEra(readMessage(bytes));
+  // Most answers are excluded here, without reading them.
+  if (bytes.length > maxRejectionBytes || !bytes.includes('nitiali')) return false;
+  const { error } = readMessage(bytes);
+  const text = error && readStringValue(bytes, findMember(error.shape, 'message'));
+  return text !== undefined && uninitialized.test(text);
+}
+
+/** False for an error that shows that the server is modern. */
+function mayBeOtherEra(answer: Message): boolean {
+  const code = readErrorCode(answer) ?? '';
+  return !['-32020', '-32021'].includes(code) && readSupportedVersions(answer)?.includes(modernVersion) !== true;
 }
 
 function lastCertain(known: StoredVerdict | undefined): EraVerdict | undefined {
