@@ -5,8 +5,8 @@ import { loadConfig } from '../../config/load/load.ts';
 import { findRewriters } from '../../config/load/out-of-reach.ts';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
-import { findExposure } from '../../lib/fs/find-exposure.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
+import { findExposure } from '../../lib/fs/private-files.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { formatUnifiedDiff } from '../../lib/text/line-diff.ts';
 import {

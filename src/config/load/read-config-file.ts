@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { AmbitError } from '../../errors.ts';
-import { findExposure } from '../../lib/fs/find-exposure.ts';
+import { findExposure } from '../../lib/fs/private-files.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 
 const mebibyte = 1_048_576;

@@ -15,7 +15,7 @@ import {
 import { dirname, isAbsolute, join } from 'node:path';
 import { locateRegistryFolders, type RegistryFolder } from '../../config/load/locate.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
-import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
+import { findExposureAbove } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { openSocketHandle } from './socket-path.ts';
 

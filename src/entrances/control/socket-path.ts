@@ -3,7 +3,7 @@ import { closeSync, constants, fstatSync, openSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
-import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
+import { findExposureAbove } from '../../lib/fs/private-files.ts';
 
 // Unix sockets hold at most 108 bytes of path on Linux, 104 on macOS, the closing zero included.
 const maxPathBytes = 100;

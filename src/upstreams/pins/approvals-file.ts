@@ -12,7 +12,7 @@ import {
 import { basename, dirname } from 'node:path';
 import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { findExposureAbove } from '../../lib/fs/find-exposure.ts';
+import { findExposureAbove } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { ToolPins } from './pinned-tools.ts';
 import type { ServerPins } from './server-pins.ts';

@@ -1,5 +1,5 @@
 import { basename, relative } from 'node:path';
-import { findExposure } from '../../lib/fs/find-exposure.ts';
+import { findExposure } from '../../lib/fs/private-files.ts';
 import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { listVariants, type ToolPin, type ToolPins } from './pinned-tools.ts';
