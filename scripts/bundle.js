@@ -27,6 +27,7 @@ const programs = [
   'sandbox/reaper/reaper-process',
   'sandbox/egress/forwarder',
   'workspaces/backends/container/files-process',
+  'workspaces/codebase/index-worker',
 ];
 
 /** Looks for files from where it lies itself, and so stays a file of its own. */

@@ -18,3 +18,4 @@ export type { Log, LogFields } from './observability/log/log.ts';
 export type { McpTransport } from './public/create-gateway.ts';
 export { type CreateGatewayOptions, createGateway, type EmbeddedGateway } from './public/create-gateway.ts';
 export type { Restriction, SessionDraft, SessionView } from './sessions/session.ts';
+export type { EmbeddingProvider } from './workspaces/codebase/embeddings.ts';

@@ -15,3 +15,5 @@ export const manifest = fileURLToPath(new URL('../package.json', top));
 export const reaperProgram = fileURLToPath(new URL('sandbox/reaper/reaper-process.js', top));
 export const forwarderProgram = fileURLToPath(new URL('sandbox/egress/forwarder.js', top));
 export const filesProgram = fileURLToPath(new URL('workspaces/backends/container/files-process.js', top));
+/** The thread that runs the indexes of folders. */
+export const indexProgram = fileURLToPath(new URL('workspaces/codebase/index-worker.js', top));

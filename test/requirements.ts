@@ -52,7 +52,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['L14', built, 'optional session info in result _meta'],
   ['L15', built, 'state across calls of a workflow'],
   ['L16', built, 'several processes share sessions'],
-  ['W1', later, 'the session file tools'],
+  ['W1', built, 'the session file tools'],
   ['W2', built, 'sessions found by id, name, other identifiers'],
   ['W3', built, 'paths never lead outside'],
   ['W4', built, 'every resolution can be traced'],

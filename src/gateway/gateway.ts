@@ -19,6 +19,7 @@ import type { ResolvedServer } from '../upstreams/access/resolution.ts';
 import type { CredentialAdmin } from '../upstreams/auth/credential-admin.ts';
 import type { LoginAdmin } from '../upstreams/auth/login-admin.ts';
 import type { ServerDefinition } from '../upstreams/definition.ts';
+import type { EmbeddingProvider } from '../workspaces/codebase/embeddings.ts';
 import type { SessionFolders } from '../workspaces/session-folders/session-folders.ts';
 import type { StageWatch } from './compose.ts';
 import type { DirectoryAdmin } from './directory-admin.ts';
@@ -103,6 +104,7 @@ export interface GatewayOptions {
   /** The folder of a file store; the data directory by default. */
   readonly storeDir?: string;
   readonly watchStages?: StageWatch | undefined;
+  readonly embeddings?: EmbeddingProvider | undefined;
   /** Changes the list of stages that every request passes. */
   readonly arrangeStages?: (list: StageList<Exchange, FinalReply>) => StageList<Exchange, FinalReply>;
   /** Environment variables of OpenTelemetry, used beside the configuration. */

@@ -33,6 +33,7 @@ import {
 } from '../sessions/session.ts';
 import type { CredentialAdmin } from '../upstreams/auth/credential-admin.ts';
 import type { LoginAdmin } from '../upstreams/auth/login-admin.ts';
+import type { EmbeddingProvider } from '../workspaces/codebase/embeddings.ts';
 
 /** The `Transport` of the official SDK, in both its versions. */
 export interface McpTransport {
@@ -52,6 +53,8 @@ export interface CreateGatewayOptions {
   readonly log?: Log;
   /** Called for every stage a message passes, for measuring only. It costs some microseconds per call. */
   readonly watchStages?: StageWatch;
+  /** Lets `session_codebase_search` find passages by meaning too. */
+  readonly embeddings?: EmbeddingProvider;
 }
 
 export interface EmbeddedGateway {
@@ -100,10 +103,10 @@ export async function embedGateway(
     return loaded.config;
   }
 
-  const { watchStages, arrangeStages } = options;
+  const { watchStages, arrangeStages, embeddings } = options;
   const config = await readConfig(options.config);
   const arranged = arrangeStages === undefined ? {} : { arrangeStages };
-  const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, ...arranged });
+  const gateway = await openGateway({ config, configFile, dataDir, log, watchStages, embeddings, ...arranged });
   gateway.prepare();
   const listening = new Set<HttpListener>();
 

@@ -11,6 +11,8 @@ import type { WorkspaceBackend } from './backends/backend.ts';
 import { type ContainerBackends, createContainerBackends } from './backends/container/container-backends.ts';
 import { openDatabase } from './backends/database/open-database.ts';
 import { openLocal } from './backends/local/open-local.ts';
+import { createCodeIndexes } from './codebase/code-indexes.ts';
+import type { EmbeddingProvider } from './codebase/embeddings.ts';
 import { createPathRules } from './path-rules.ts';
 import { createRipgrep, type Ripgrep } from './search/ripgrep.ts';
 import type { SessionFolders } from './session-folders/session-folders.ts';
@@ -45,14 +47,16 @@ export interface WorkspaceFilesOptions {
   readonly tmpRoot: string;
   readonly dataDir: string;
   readonly log: Log;
+  readonly embeddings?: EmbeddingProvider | undefined;
 }
 
 export function createWorkspaceFiles(options: WorkspaceFilesOptions): WorkspaceFiles {
-  const { config, store, journal, folders, runners, tmpRoot, dataDir, log } = options;
+  const { config, store, journal, folders, runners, tmpRoot, dataDir, log, embeddings } = options;
   const { documents } = store;
   const ripgrep = createRipgrep({ sandboxes: runners.sandboxes, tmpRoot });
   const quota = createWriteQuota({ documents, isEnded: async (id) => (await store.get(id)) === undefined });
   const containers = createContainerBackends({ runner: runners.container, tmpRoot, log });
+  const indexes = createCodeIndexes({ dataDir, log, embeddings });
   const workspaces = createWorkspaces({
     find(id) {
       const configured = config().workspaces;
@@ -61,13 +65,18 @@ export function createWorkspaceFiles(options: WorkspaceFilesOptions): WorkspaceF
     folderFor: folders.folderFor,
     open: (workspace) => openBackend(workspace, { documents, ripgrep, containers, dataDir }),
     quota,
+    onChange: indexes.noteChange,
   });
   return {
     workspaces,
+    indexes,
     onResolution: ({ correlationId, ...resolution }) =>
       journal.record({ kind: 'file', id: correlationId, ...resolution }),
     forget: quota.forget,
-    close: workspaces.close,
+    async close() {
+      await indexes.close();
+      await workspaces.close();
+    },
   };
 }
 

@@ -5,7 +5,7 @@ import type { Session } from '../sessions/session.ts';
 import type { WorkspaceBackend } from './backends/backend.ts';
 import { createBackendPool } from './backends/backend-pool.ts';
 import { createResolutionRecorder, type FileResolution } from './resolutions.ts';
-import { createSessionFiles, type SessionFiles } from './session-files.ts';
+import { createSessionFiles, type FilePlace, type InBackground, type SessionFiles } from './session-files.ts';
 import type { WriteQuota } from './write-quota.ts';
 
 export interface Workspaces {
@@ -36,9 +36,11 @@ export interface WorkspacesOptions {
   readonly folderFor: (session: Session) => Promise<string | undefined>;
   readonly open: (workspace: SessionWorkspace) => Promise<WorkspaceBackend>;
   readonly quota: WriteQuota;
+  /** Called for each file or folder that a session has changed. */
+  readonly onChange: (place: FilePlace, path: string) => void;
 }
 
-export function createWorkspaces({ find, folderFor, open, quota }: WorkspacesOptions): Workspaces {
+export function createWorkspaces({ find, folderFor, open, quota, onChange }: WorkspacesOptions): Workspaces {
   const pool = createBackendPool();
   const runExclusive = createKeyedMutex();
 
@@ -59,12 +61,12 @@ export function createWorkspaces({ find, folderFor, open, quota }: WorkspacesOpt
       // Workspaces may share a folder or lie in each other: a file has the same key in all of them.
       const pathPrefix = folder === undefined ? `${key}\0` : `${folder}/`;
       const recorder = createResolutionRecorder(onResolution);
-      const parts = { sessionId: session.id, recorder, quota, limits: workspace.files, runExclusive, pathPrefix };
+      const inBackground: InBackground = (run) => pool.use(key, () => open({ id, workspace, folder }), run);
+      const place: FilePlace = { key, folder, inBackground };
+      const common = { sessionId: session.id, quota, limits: workspace.files, runExclusive, pathPrefix };
       try {
-        return await pool.use(
-          key,
-          () => open({ id, workspace, folder }),
-          (backend) => work(createSessionFiles({ ...parts, backend })),
+        return await inBackground((backend) =>
+          work(createSessionFiles({ ...common, recorder, place, onChange, backend })),
         );
       } finally {
         recorder.finish();

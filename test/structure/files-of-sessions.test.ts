@@ -19,6 +19,7 @@ const allowed: Readonly<Record<string, string>> = {
   'workspaces/backends/container/': 'programs that Ambit starts',
   'workspaces/backends/local/followed-names.ts': 'the path of a workspace as the operator gave it',
   'workspaces/backends/local/open-local.ts': 'the path of a workspace as the operator gave it',
+  'workspaces/codebase/': 'the indexes, in the data directory',
   'workspaces/search/ripgrep.ts': 'programs that Ambit starts',
   'workspaces/session-folders/': 'folders that Ambit makes and removes whole; the configuration of git',
   'upstreams/access/confinement.ts': 'folders of servers',

@@ -29,6 +29,7 @@ test('W6: edits of one file run one at a time over all workspaces that hold it',
       documents: store.documents,
       isEnded: async (id) => (await store.get(id)) === undefined,
     }),
+    onChange: () => {},
   });
   const order: string[] = [];
   const turn = (workspaceId: string, path: string) =>

@@ -1,5 +1,6 @@
 import { createPageCursors } from '../../stores/page-cursors.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
+import type { EmbeddingProvider } from '../../workspaces/codebase/embeddings.ts';
 import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
 import { createWorkspaceFiles, type WorkspaceFiles } from '../../workspaces/workspace-files.ts';
 import type { ServerAccess } from '../gateway.ts';
@@ -21,6 +22,7 @@ export interface OwnToolParts {
 
 interface OwnToolOptions extends Pick<GatewayParts, 'storage' | 'sandbox' | 'sessions'> {
   readonly access: Pick<AccessParts, 'resolution' | 'tools'>;
+  readonly embeddings?: EmbeddingProvider | undefined;
 }
 
 /** Opens Ambit's own tools and the files that they work on. */
@@ -31,7 +33,8 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
   const { resolution, tools } = options.access;
   const { config } = settings;
   const { dataDir } = paths;
-  const files = createWorkspaceFiles({ config, store, journal, folders, runners, tmpRoot, dataDir, log });
+  const { embeddings } = options;
+  const files = createWorkspaceFiles({ config, store, journal, folders, runners, tmpRoot, dataDir, log, embeddings });
   closing.push(files.close);
   const sessionTools = createOwnTools({ sessions, store, files, contextOf: governance.contextOf });
   const ownTools = createOwnToolList(sessionTools, tools);

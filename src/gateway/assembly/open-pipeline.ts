@@ -30,7 +30,7 @@ export interface GatewayPipeline extends OwnToolParts, Pick<Gateway, 'serve' | '
 }
 
 interface PipelineOptions extends Omit<GatewayParts, 'pipeline'> {
-  readonly options: Pick<GatewayOptions, 'watchStages' | 'arrangeStages'>;
+  readonly options: Pick<GatewayOptions, 'watchStages' | 'arrangeStages' | 'embeddings'>;
 }
 
 export function openPipeline(options: PipelineOptions, closing: ClosingStack): GatewayPipeline {
@@ -44,7 +44,7 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
   const { cacheLookedUp: onLookup } = options.observability.metrics;
   const { hasOwnFolder } = parts.folders;
   const callCache = createCallCache({ cache, config, catalog, resolution, onLookup, hasOwnFolder });
-  const owned = openOwnTools({ ...options, access: upstreams }, closing);
+  const owned = openOwnTools({ ...options, access: upstreams, embeddings: options.options.embeddings }, closing);
   const { ownTools, ownServer, createListReply } = owned;
   const listeners = createToolListeners();
   const transports = openTransportStore(options, ownServer);

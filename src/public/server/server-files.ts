@@ -7,6 +7,8 @@ import type { SessionStore } from '../../stores/store.ts';
 import type { WorkspaceBackend } from '../../workspaces/backends/backend.ts';
 import { openDatabase } from '../../workspaces/backends/database/open-database.ts';
 import { openLocal } from '../../workspaces/backends/local/open-local.ts';
+import { createCodeIndexes } from '../../workspaces/codebase/code-indexes.ts';
+import type { EmbeddingProvider } from '../../workspaces/codebase/embeddings.ts';
 import { createPathRules, type PathRules } from '../../workspaces/path-rules.ts';
 import type { FileAccessParts } from '../../workspaces/tools/file-access.ts';
 import { createWorkspaces, type WorkspaceStorage } from '../../workspaces/workspaces.ts';
@@ -30,6 +32,8 @@ export interface FileOptions {
   readonly sessionBytes?: number | undefined;
   readonly sessionEntries?: number | undefined;
   readonly durable?: boolean | undefined;
+  /** Lets `session_codebase_search` find passages by meaning too. */
+  readonly embeddings?: EmbeddingProvider | undefined;
 }
 
 /** The files of all sessions of a server, for the file tools. */
@@ -53,7 +57,7 @@ export function readFileOptions(given: true | FileOptions): {
   readonly storage: WorkspaceStorage;
   readonly open?: OpenBackend;
 } {
-  const { backend = 'local', ...limits } = given === true ? {} : given;
+  const { backend = 'local', embeddings: _, ...limits } = given === true ? {} : given;
   const read = filesSchema.safeParse(limits);
   if (!read.success) {
     const [issue] = read.error.issues;
@@ -70,6 +74,7 @@ export function readFileOptions(given: true | FileOptions): {
 export function createLayerFiles(given: true | FileOptions, parts: LayerFilesParts): LayerFiles {
   const { store, storeDir, findWorkspaces, followsLinks, log } = parts;
   const { storage, open } = readFileOptions(given);
+  const { embeddings } = given === true ? {} : given;
   const rules = createPathRules(storage.files);
   const { durable, fileBytes } = storage.files;
   const quota = createWriteQuota({
@@ -86,6 +91,7 @@ export function createLayerFiles(given: true | FileOptions, parts: LayerFilesPar
     return key === id ? storage : { ...storage, files: { ...storage.files, id: key } };
   }
 
+  const indexes = createCodeIndexes({ dataDir: undefined, log, embeddings });
   const workspaces = createWorkspaces({
     async find(_id, session) {
       const known = await findKnown(session);
@@ -107,9 +113,11 @@ export function createLayerFiles(given: true | FileOptions, parts: LayerFilesPar
       }
     },
     quota,
+    onChange: indexes.noteChange,
   });
   return {
     workspaces,
+    indexes,
     onResolution({ correlationId, sessionId, workspaceId, ...resolution }) {
       log.debug?.('path resolved', {
         session: sessionId,
@@ -119,7 +127,10 @@ export function createLayerFiles(given: true | FileOptions, parts: LayerFilesPar
       });
     },
     forget: quota.forget,
-    close: workspaces.close,
+    async close() {
+      await indexes.close();
+      await workspaces.close();
+    },
   };
 }
 

@@ -8,6 +8,8 @@ import { createToolset, type ToolResult } from '../../sessions/tools/toolset.ts'
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import { createPageCursors } from '../../stores/page-cursors.ts';
 import type { WorkspaceBackend } from '../../workspaces/backends/backend.ts';
+import { createCodeIndexes } from '../../workspaces/codebase/code-indexes.ts';
+import type { EmbeddingProvider } from '../../workspaces/codebase/embeddings.ts';
 import { createResolutionRecorder, type FileResolution } from '../../workspaces/resolutions.ts';
 import { createSessionFiles } from '../../workspaces/session-files.ts';
 import { fileTools, searchTools } from '../../workspaces/tools/create-own-tools.ts';
@@ -33,6 +35,8 @@ export interface FileToolsOptions {
   readonly limits?:
     | { readonly fileBytes?: number; readonly sessionBytes?: number; readonly sessionEntries?: number }
     | undefined;
+  /** Lets `session_codebase_search` find passages by meaning too. */
+  readonly embeddings?: EmbeddingProvider | undefined;
 }
 
 /** The file tools: `session_read_file`, `session_edit_file` and the others. */
@@ -45,12 +49,14 @@ export interface FileTools {
 }
 
 /** Creates the file tools for a server that has its own sessions and does not use `withSessions()`. */
-export function createFileTools({ findFolder, onResolution, limits: given = {} }: FileToolsOptions): FileTools {
+export function createFileTools(options: FileToolsOptions): FileTools {
+  const { findFolder, onResolution, limits: given = {}, embeddings } = options;
   const read = filesSchema.safeParse(given);
   if (!read.success) throw new AmbitError('CONFIG_INVALID', { what: `limits: ${read.error.issues[0]?.message}.` });
   const limits = read.data;
   const store = openMemoryStore();
   const quota = createWriteQuota({ documents: store.documents, isEnded: async () => false });
+  const indexes = createCodeIndexes({ dataDir: undefined, log: quietLog, embeddings });
   const runExclusive = createKeyedMutex();
   const backendIds = new WeakMap<WorkspaceBackend, string>();
   let count = 0;
@@ -68,14 +74,25 @@ export function createFileTools({ findFolder, onResolution, limits: given = {} }
       const pathPrefix = identifyBackend(backend);
       try {
         return await work(
-          createSessionFiles({ sessionId, backend, recorder, quota, limits, runExclusive, pathPrefix }),
+          createSessionFiles({
+            sessionId,
+            backend,
+            recorder,
+            quota,
+            limits,
+            runExclusive,
+            pathPrefix,
+            place: { key: pathPrefix, folder: undefined, inBackground: (run) => run(backend) },
+            onChange: indexes.noteChange,
+          }),
         );
       } finally {
         recorder.finish();
       }
     },
   };
-  const tools = createToolset([...fileTools(access), ...searchTools(access, createPageCursors(store.documents))]);
+  const cursors = createPageCursors(store.documents);
+  const tools = createToolset([...fileTools(access), ...searchTools(access, cursors, indexes)]);
   const caller = { session: nobody, principal: { kind: 'local', userId: nobody.userId } } as const;
 
   return {
@@ -89,11 +106,15 @@ export function createFileTools({ findFolder, onResolution, limits: given = {} }
       }
     },
     async close() {
+      await indexes.close();
       await quota.close();
       await store.close();
     },
   };
 }
+
+/** Failures of an index have no other effect than slower searches. */
+const quietLog = { info() {}, warn() {} };
 
 /** Stands for the session of a call, which the server itself finds. */
 const nobody: Session = sessionOf({

@@ -9,6 +9,7 @@ export {
   openDatabase as openDatabaseBackend,
 } from '../../workspaces/backends/database/open-database.ts';
 export { type LocalOptions, openLocal as openLocalBackend } from '../../workspaces/backends/local/open-local.ts';
+export type { EmbeddingProvider } from '../../workspaces/codebase/embeddings.ts';
 export { createPathGuard, type PathGuard } from '../../workspaces/path-guard.ts';
 export { type ConfiguredPaths, createPathRules, type PathRules } from '../../workspaces/path-rules.ts';
 export { openRoot, type SafeRoot, type SafeRootOptions } from '../../workspaces/saferoot/open-root.ts';

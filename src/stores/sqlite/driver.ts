@@ -40,7 +40,7 @@ export type DriverName = 'node:sqlite' | 'libsql';
 const require = createRequire(import.meta.url);
 
 export function openDatabase(file: string, driver: DriverName = choosePreferredDriver(), origin = ''): Database {
-  createPrivateFile(file);
+  if (file !== ':memory:') createPrivateFile(file);
   const native = new (loadDriver(driver))(file);
   const statements = new Map<string, Statement>();
   return {

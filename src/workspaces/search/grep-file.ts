@@ -7,7 +7,7 @@ export const maxSearchedBytes = 10 * 1024 * 1024;
 /** Replaces invalid bytes: no expression matches it, since no line contains it. */
 const invalidCharacter = '\n';
 
-interface FileText {
+interface DecodedText {
   readonly text: string;
   /** Returns the line as it is searched: invalid bytes match nothing. */
   toSearchable(line: string): string;
@@ -130,7 +130,7 @@ function excerptLine(line: string, at: number): string {
 }
 
 /** Decodes a text file; undefined for binary files. The first bytes decide, else it is UTF-8. */
-function decodeText(bytes: Uint8Array): FileText | undefined {
+export function decodeText(bytes: Uint8Array): DecodedText | undefined {
   const [first, second] = bytes;
   if (first === 0xff && second === 0xfe) return asTextFile(new TextDecoder('utf-16le').decode(bytes));
   if (first === 0xfe && second === 0xff) return asTextFile(new TextDecoder('utf-16be').decode(bytes));
@@ -140,6 +140,6 @@ function decodeText(bytes: Uint8Array): FileText | undefined {
   return { text, toSearchable: (line) => line.replaceAll('\ufffd', invalidCharacter) };
 }
 
-function asTextFile(text: string): FileText | undefined {
+function asTextFile(text: string): DecodedText | undefined {
   return text.includes('\0') ? undefined : { text, toSearchable: (line) => line };
 }

@@ -11,7 +11,10 @@ import { walkFiles } from './walk-files.ts';
 interface FileBytes {
   readonly path: string;
   readonly bytes: Uint8Array;
+  readonly modifiedMs: number;
 }
+
+type ReadContent = Omit<FileBytes, 'path'>;
 
 /** Reading mostly waits; more at once would only use more memory. */
 const maxParallel = 8;
@@ -73,15 +76,16 @@ export async function grepFiles(
   return { files: found, stopped: budget.stopped };
 }
 
-interface SearchParts {
+export interface SearchParts {
   /** False for other kinds, which the listing refuses. */
   readonly isFolder: boolean;
-  readonly query: GrepQuery;
+  readonly query: Pick<GrepQuery, 'expression' | 'glob'>;
   readonly budget: SearchBudget;
   readonly signal: AbortSignal | undefined;
 }
 
-async function* findPaths(files: SessionFiles, start: string, parts: SearchParts): AsyncGenerator<string> {
+/** Finds the files that may contain a match, in the order of a walk. */
+export async function* findPaths(files: SessionFiles, start: string, parts: SearchParts): AsyncGenerator<string> {
   const { query, budget, signal, isFolder } = parts;
   const { glob } = query;
   const isWanted = (path: string) => glob?.matches(relativeTo(start, path)) ?? true;
@@ -115,44 +119,47 @@ function sortInWalkOrder(paths: readonly string[]): string[] {
 }
 
 /** Reads files in order, through the files of the session. Missing, protected and too large files are skipped. */
-export async function* readAhead(files: SessionFiles, paths: AsyncIterable<string>): AsyncGenerator<FileBytes> {
-  const pending: { readonly path: string; readonly bytes: Promise<Uint8Array | 'large' | undefined> }[] = [];
+export async function* readAhead(
+  files: Pick<SessionFiles, 'open'>,
+  paths: AsyncIterable<string> | Iterable<string>,
+): AsyncGenerator<FileBytes> {
+  const pending: { readonly path: string; readonly content: Promise<ReadContent | 'large' | undefined> }[] = [];
   async function* readNext(): AsyncGenerator<FileBytes> {
     const first = pending.shift();
-    const bytes = await first?.bytes;
-    if (first === undefined || bytes === undefined) return;
+    const content = await first?.content;
+    if (first === undefined || content === undefined) return;
     const { path } = first;
-    if (bytes !== 'large') {
-      yield { path, bytes };
+    if (content !== 'large') {
+      yield { path, ...content };
       return;
     }
     const release = await acquireLarge();
     try {
       const whole = await readFile(files, path, maxSearchedBytes);
-      if (whole instanceof Uint8Array) yield { path, bytes: whole };
+      if (whole !== undefined && whole !== 'large') yield { path, ...whole };
     } finally {
       release();
     }
   }
   try {
     for await (const path of paths) {
-      const bytes = readFile(files, path, maxAheadBytes);
+      const content = readFile(files, path, maxAheadBytes);
       // An error is thrown later, when the file is next.
-      bytes.catch(() => {});
-      pending.push({ path, bytes });
+      content.catch(() => {});
+      pending.push({ path, content });
       if (pending.length >= maxParallel) yield* readNext();
     }
     while (pending.length > 0) yield* readNext();
   } finally {
-    await Promise.allSettled(pending.map(({ bytes }) => bytes));
+    await Promise.allSettled(pending.map(({ content }) => content));
   }
 }
 
 async function readFile(
-  files: SessionFiles,
+  files: Pick<SessionFiles, 'open'>,
   path: string,
   maxBytes: number,
-): Promise<Uint8Array | 'large' | undefined> {
+): Promise<ReadContent | 'large' | undefined> {
   try {
     const file = await files.open(path);
     try {
@@ -160,7 +167,7 @@ async function readFile(
       if (file.facts.path !== path || file.facts.bytes > maxSearchedBytes) return undefined;
       if (file.facts.bytes > maxBytes) return 'large';
       const bytes = await file.read(0, maxBytes + 1);
-      return bytes.length > maxBytes ? undefined : bytes;
+      return bytes.length > maxBytes ? undefined : { bytes, modifiedMs: file.facts.modifiedMs };
     } finally {
       await file.close();
     }

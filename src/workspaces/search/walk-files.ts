@@ -1,6 +1,6 @@
 import { isAmbitError } from '../../errors.ts';
 import type { Glob } from '../../lib/text/glob.ts';
-import type { ListedEntry } from '../backends/backend.ts';
+import type { ListedEntry, WorkspaceBackend } from '../backends/backend.ts';
 import type { FileKind } from '../saferoot/file-info.ts';
 import type { SessionFiles } from '../session-files.ts';
 import {
@@ -47,6 +47,8 @@ export interface WalkedEntry {
   readonly unrepresentable: boolean;
 }
 
+type WalkedFiles = Pick<WorkspaceBackend, 'list' | 'open'>;
+
 export interface FileWalkOptions {
   readonly budget: SearchBudget;
   /** The number of folder levels; all by default. */
@@ -69,7 +71,7 @@ const maxInFolder = 100_000;
  * each takes longer than handling it.
  */
 export async function* walkFiles(
-  files: SessionFiles,
+  files: WalkedFiles,
   start: string,
   options: FileWalkOptions,
 ): AsyncGenerator<readonly WalkedEntry[]> {
@@ -90,7 +92,7 @@ interface WalkState {
 }
 
 async function* walkFolder(
-  files: SessionFiles,
+  files: WalkedFiles,
   state: WalkState,
   options: FileWalkOptions,
 ): AsyncGenerator<WalkedEntry[]> {
@@ -130,7 +132,7 @@ async function* walkFolder(
 
 /** Returns undefined when the folder is gone, protected or replaced. */
 async function listIfUnchanged(
-  files: SessionFiles,
+  files: WalkedFiles,
   path: string,
   options: FileWalkOptions,
 ): Promise<WalkState['listed'] | undefined> {
@@ -144,7 +146,7 @@ async function listIfUnchanged(
 }
 
 function listFolder(
-  files: SessionFiles,
+  files: WalkedFiles,
   path: string,
   { facts = false }: FileWalkOptions,
 ): Promise<WalkState['listed']> {

@@ -6,6 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Session } from '../../sessions/session.ts';
+import { removeIndexes } from '../codebase/index-files.ts';
 import type { WorkspaceConfig } from '../workspaces.ts';
 import type { RenderedDiff } from './folder-diff.ts';
 import {
@@ -112,9 +113,10 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
   async function remove(which: FolderName, paths: FolderPaths): Promise<void> {
     const { removeSessionFolder, sweepContentCache } = await loadWork();
     known.delete(folderKey(which));
-    const was = readFolderRecord(paths)?.state;
+    const { state, path } = readFolderRecord(paths) ?? {};
+    removeIndexes(dataDir, path);
     await removeSessionFolder(git, paths);
-    if (was === 'ready') note('folder-removed', which, undefined);
+    if (state === 'ready') note('folder-removed', which, undefined);
     sweepContentCache(common);
   }
 
@@ -199,8 +201,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     },
 
     async ended(sessionId) {
-      const under = [...making].flatMap(([key, made]) => (key.startsWith(`${sessionId}/`) ? [made] : []));
-      await Promise.allSettled(under);
+      await Promise.allSettled([...making].flatMap(([key, made]) => (key.startsWith(`${sessionId}/`) ? [made] : [])));
       for (const workspaceId of listWorkspaces(folders, sessionId)) await keepOrRemove({ sessionId, workspaceId });
       await removeIfEmpty(sessionId);
     },

@@ -8,7 +8,9 @@ import type { Tool } from '../../sessions/tools/tool.ts';
 import { createToolset, type Toolset } from '../../sessions/tools/toolset.ts';
 import { createPageCursors, type PageCursors } from '../../stores/page-cursors.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import type { CodeIndexes } from '../codebase/code-indexes.ts';
 import { createFileAccess, type FileAccess, type FileAccessParts } from './file-access.ts';
+import { sessionCodebaseSearch } from './session-codebase-search.ts';
 import { sessionEditFile } from './session-edit-file.ts';
 import { sessionFileInfo } from './session-file-info.ts';
 import { sessionFileSearch } from './session-file-search.ts';
@@ -59,7 +61,9 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
   ];
   return createToolset([
     ...(hasSessionTools ? forSessions : forSessions.filter(({ definition }) => definition.name === 'session_context')),
-    ...(access === undefined ? [] : [...fileTools(access), ...searchTools(access, cursors)]),
+    ...(access === undefined || files === undefined
+      ? []
+      : [...fileTools(access), ...searchTools(access, cursors, files.indexes)]),
   ]);
 }
 
@@ -75,6 +79,11 @@ export function fileTools(access: FileAccess): readonly Tool[] {
 }
 
 /** The tools that list folders and search files of a session's workspace. */
-export function searchTools(access: FileAccess, cursors: PageCursors): readonly Tool[] {
-  return [sessionListDir(access, cursors), sessionFileSearch(access), sessionGrepSearch(access)];
+export function searchTools(access: FileAccess, cursors: PageCursors, indexes: CodeIndexes): readonly Tool[] {
+  return [
+    sessionListDir(access, cursors),
+    sessionFileSearch(access),
+    sessionGrepSearch(access),
+    sessionCodebaseSearch(access, indexes),
+  ];
 }

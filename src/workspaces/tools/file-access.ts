@@ -2,6 +2,7 @@ import { viewLike } from '../../sessions/narrowed-sessions.ts';
 import { type Session, sessionOf } from '../../sessions/session.ts';
 import type { SessionReach } from '../../sessions/tools/reach.ts';
 import type { ToolCaller } from '../../sessions/tools/tool.ts';
+import type { CodeIndexes } from '../codebase/code-indexes.ts';
 import type { FileResolution } from '../resolutions.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { Workspaces } from '../workspaces.ts';
@@ -30,11 +31,12 @@ export type TouchSession = (sessionId: string) => Promise<void>;
 export interface FileAccessParts {
   readonly workspaces: Pick<Workspaces, 'in'>;
   readonly onResolution: (resolution: ToolResolution) => void;
+  readonly indexes: CodeIndexes;
 }
 
 export function createFileAccess(
   reach: SessionReach,
-  { workspaces, onResolution }: FileAccessParts,
+  { workspaces, onResolution }: Pick<FileAccessParts, 'workspaces' | 'onResolution'>,
   touchSession: TouchSession,
 ): FileAccess {
   async function findSession(reference: string | undefined, caller: ToolCaller): Promise<Session> {

@@ -101,6 +101,6 @@ function renderLines(matches: readonly FoundMatch[]): string[] {
 }
 
 /** Removes line breaks, so that content of a file cannot look like a line of this answer. */
-function toOneLine(text: string): string {
+export function toOneLine(text: string): string {
   return text.replace(/[\r\u0085\u2028\u2029]/g, ' ');
 }

@@ -22,6 +22,7 @@ const names = [
   'session_list_dir',
   'session_file_search',
   'session_grep_search',
+  'session_codebase_search',
 ];
 
 async function listed(client: RawClient): Promise<string[]> {

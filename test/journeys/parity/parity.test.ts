@@ -21,6 +21,7 @@ const sessionTools = [
   'session_list_dir',
   'session_file_search',
   'session_grep_search',
+  'session_codebase_search',
 ];
 const headerLine = '═══ SESSION CONTEXT (auto-injected) ═══';
 

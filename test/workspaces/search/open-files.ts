@@ -1,16 +1,29 @@
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
+import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { type ConfiguredPaths, createPathRules } from '../../../src/workspaces/path-rules.ts';
 import { createRipgrep, type Ripgrep } from '../../../src/workspaces/search/ripgrep.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { createSandboxHarness, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';
 
+let count = 0;
+
+/** The files of a backend, without records and limits. */
+export function toSessionFiles<B extends WorkspaceBackend>(backend: B): SessionFiles & B {
+  const place = {
+    key: `test ${++count}`,
+    folder: undefined,
+    inBackground: <T>(work: (files: B) => Promise<T>) => work(backend),
+  };
+  return { ...backend, fileBytes: 1 << 20, runExclusive: (_, work) => work(), place: place as SessionFiles['place'] };
+}
+
 /** The files of a folder as a tool gets them, for one test. */
 export function openFiles(folder: string, ripgrep?: Ripgrep, paths: Partial<ConfiguredPaths> = {}): SessionFiles {
   const rules = createPathRules({ hide: [], keep: [], open: [], ...paths });
   const backend = openLocal(folder, { rules, sweep: false, ripgrep });
   onTestFinished(() => backend.close());
-  return { ...backend, fileBytes: 1 << 20, runExclusive: (_, work) => work() };
+  return toSessionFiles(backend);
 }
 
 export interface SandboxedRipgrep extends Ripgrep {

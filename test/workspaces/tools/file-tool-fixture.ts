@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createKeyedMutex } from '../../../src/lib/async/mutex.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
+import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
 import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
@@ -31,7 +32,12 @@ export function createTestFiles(
 ): TestFiles {
   const { close, ...backend } = openLocal(folder, { rules: createPathRules({ hide: [], keep: [], open: [] }) });
   const inTurn = createKeyedMutex();
-  const files: SessionFiles = { ...backend, fileBytes, runExclusive: (path, work) => inTurn(path, work) };
+  const place = {
+    key: folder,
+    folder,
+    inBackground: <T>(work: (files: WorkspaceBackend) => Promise<T>) => work({ ...backend, close }),
+  };
+  const files: SessionFiles = { ...backend, fileBytes, place, runExclusive: (path, work) => inTurn(path, work) };
   const tools = createToolset(fileTools({ withFiles: (_reference, _caller, _tool, work) => work(files) }));
   const caller = { session: { id: 'some' }, principal: { kind: 'local', userId: 'ada' } } as unknown as ToolCaller;
   const call = (tool: string, args: object) => tools.call(`session_${tool}`, { session: 'current', ...args }, caller);

@@ -29,13 +29,17 @@ test('W11: the calls of the reference, in order, are answered as it says', async
       if (language !== 'json') continue;
       const { name, arguments: args } = JSON.parse(text) as { name: string; arguments: Record<string, unknown> };
       const tool = name.replace(/^session_/, '');
+      if (tool === 'codebase_search') {
+        const readState = async () => (await search.data<{ index: { state: string } }>(tool, args)).index.state;
+        await expect.poll(readState, { timeout: 30_000 }).toBe('ready');
+      }
       const { content, isError } = await (/list|search/.test(tool) ? search.call(tool, args) : all.call(tool, args));
       expect(isError, text).not.toBe(true);
       const next = shown[i + 1];
       if (next?.language === 'text') expect(content[0].text.trimEnd(), text).toBe(next.text.trimEnd());
       called.add(name);
     }
-    expect(called.size).toBe(7);
+    expect(called.size).toBe(8);
   } finally {
     await all.close();
   }

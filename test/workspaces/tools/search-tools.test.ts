@@ -7,7 +7,7 @@ import { createPathRules } from '../../../src/workspaces/path-rules.ts';
 import { counts } from '../../proof.ts';
 import { codeIn } from '../../sessions/tools/test-sessions.ts';
 import { makeFolder, writeFiles } from '../search/make-folder.ts';
-import { openFiles } from '../search/open-files.ts';
+import { openFiles, toSessionFiles } from '../search/open-files.ts';
 import { createSearchTools, textOf } from './search-files.ts';
 
 interface Entry {
@@ -232,7 +232,7 @@ test('W5: files that lie in the store are listed, found and searched alike', asy
   onTestFinished(() => store.close());
   const backend = openDatabase(store.documents, 'ws', { rules: createPathRules({ hide: [], keep: [], open: [] }) });
   onTestFinished(() => backend.close());
-  const { call, data } = createSearchTools({ ...backend, fileBytes: 1 << 20, runExclusive: (_, work) => work() });
+  const { call, data } = createSearchTools(toSessionFiles(backend));
   const owner = openDatabase(store.documents, 'ws', { rules: { hidden: [], kept: [], open: [] } });
   for (const path of ['.gitignore', 'src/a.ts', 'src/b.log', '.env']) await owner.write(path, Buffer.from('*.log'));
   await owner.close();

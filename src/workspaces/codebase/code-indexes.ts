@@ -1,0 +1,76 @@
+import type { Log } from '../../observability/log/log.ts';
+import { createConcurrencyLimit } from '../search/ripgrep.ts';
+import type { FilePlace } from '../session-files.ts';
+import type { EmbeddingProvider } from './embeddings.ts';
+import { createFolderIndex, type FolderIndex, type IndexLimits } from './folder-index.ts';
+import { locateIndex, prepareIndexFile } from './index-files.ts';
+import { createIndexThread } from './index-thread.ts';
+
+/** The indexes of all folders of this process. */
+export interface CodeIndexes {
+  /** Opens the index of a folder. It may be incomplete. */
+  open(place: FilePlace): FolderIndex;
+  /** Records a change by a file tool. */
+  noteChange(place: FilePlace, path: string): void;
+  close(): Promise<void>;
+}
+
+export interface CodeIndexesOptions {
+  /** The data directory; undefined to keep indexes in memory. */
+  readonly dataDir: string | undefined;
+  readonly log: Log;
+  readonly embeddings?: EmbeddingProvider | undefined;
+  readonly limits?: IndexLimits | undefined;
+}
+
+/** The number of indexes that are open at a time. Others are opened again when they are needed. */
+const maxOpen = 32;
+const maxInMemory = 8;
+/** The number of folders that are read at a time. */
+const maxBuilding = 2;
+
+export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeIndexesOptions): CodeIndexes {
+  const thread = createIndexThread();
+  const opened = new Map<string, FolderIndex>();
+  const ending = new AbortController();
+  const closing = new Set<Promise<void>>();
+  const limitBuilding = createConcurrencyLimit(maxBuilding);
+
+  function closeOldest(): void {
+    const [key, index] = opened.entries().next().value as [string, FolderIndex];
+    opened.delete(key);
+    const closed = index.close().finally(() => closing.delete(closed));
+    closing.add(closed);
+  }
+
+  return {
+    open(place) {
+      const known = opened.get(place.key);
+      opened.delete(place.key);
+      const index =
+        known ??
+        createFolderIndex({
+          file: dataDir === undefined ? `:memory:${place.key}` : locateIndex(dataDir, place),
+          prepareFile: () => dataDir !== undefined && prepareIndexFile(dataDir, place),
+          thread,
+          embeddings,
+          limits,
+          signal: ending.signal,
+          takeTurn: (work) => limitBuilding('', work),
+          onFailure: (error) => log.warn('codebase index failed', { error: String(error) }),
+        });
+      opened.set(place.key, index);
+      if (opened.size > (dataDir === undefined ? maxInMemory : maxOpen)) closeOldest();
+      return index;
+    },
+
+    noteChange: ({ key }, path) => opened.get(key)?.noteChange(path),
+
+    async close() {
+      ending.abort();
+      while (opened.size > 0) closeOldest();
+      await Promise.all(closing);
+      await thread.close();
+    },
+  };
+}

@@ -1,0 +1,235 @@
+import { AmbitError } from '../../errors.ts';
+import { parseExpression } from '../search/expression.ts';
+import { findPaths, readAhead } from '../search/grep.ts';
+import { decodeText } from '../search/grep-file.ts';
+import { createSearchBudget } from '../search/search-budget.ts';
+import type { SessionFiles } from '../session-files.ts';
+import type { CodeIndexes } from './code-indexes.ts';
+import { type FolderIndex, type IndexProgress, isHiddenPath, markOf } from './folder-index.ts';
+import type { Candidate } from './index-database.ts';
+import { type RankOptions, type ReadPassage, rankMatches } from './rank-matches.ts';
+import { splitLines, splitPassages, takePassage } from './split-passages.ts';
+import { splitQuestion, splitWords } from './split-words.ts';
+
+export interface CodebaseQuery {
+  readonly question: string;
+  /** A folder, or one file. */
+  readonly path: string;
+  readonly limit: number;
+}
+
+/** A passage of a file, with the reason why it was found. */
+export interface CodebaseMatch {
+  readonly path: string;
+  readonly startLine: number;
+  readonly endLine: number;
+  readonly text: string;
+  readonly why: string;
+}
+
+export interface CodebaseResult {
+  readonly matches: readonly CodebaseMatch[];
+  readonly index: IndexProgress;
+}
+
+interface SearchedQuestion {
+  readonly terms: readonly string[];
+  readonly question: string;
+  /** The resolved path of the folder or file. */
+  readonly start: string;
+  readonly isFolder: boolean;
+}
+
+/** The passages to rank, the lines of their files, and how often the words occur. */
+interface FoundPassages extends Omit<RankOptions, 'terms' | 'limit'> {
+  readonly read: readonly ReadPassage[];
+  readonly lines: ReadonlyMap<string, readonly string[]>;
+}
+
+/** The time to wait for an index that is not complete, to find files without it, and to read them: below two seconds. */
+const waitMs = 500;
+const gatherMs = 500;
+const readMs = 500;
+const maxCandidates = 100;
+/** Shorter passages are shown with the lines that follow. */
+const minShownLines = 20;
+const maxShownLine = 500;
+const maxShown = 64 * 1024;
+const maxReadPassages = 3000;
+
+/**
+ * Finds the passages that answer a question in words. The index only says where to look: every passage is read again
+ * through the files of the session, and what the session may not read is not shown.
+ */
+export async function searchCodebase(
+  files: SessionFiles,
+  indexes: CodeIndexes,
+  { question, path, limit }: CodebaseQuery,
+): Promise<CodebaseResult> {
+  const terms = splitQuestion(question);
+  if (terms.length === 0) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'The query contains no word.',
+      hint: 'Describe in words what the code does, or name a part of it.',
+    });
+  }
+  const { path: start, kind } = await files.stat(path);
+  const index = indexes.open(files.place);
+  await prepareIndex(index, files);
+  const query = { terms, question, start, isFolder: kind === 'folder' };
+  const isReady = index.progress.state === 'ready';
+  const found = await (isReady ? searchIndex(index, files, query) : searchIncomplete(index, files, query));
+  const ranked = rankMatches(found.read, { ...found, terms, limit });
+  return { matches: showMatches(ranked, found.lines), index: index.progress };
+}
+
+/** Starts to read what has changed, and waits for it only if the index is not complete yet. */
+async function prepareIndex(index: FolderIndex, { place }: SessionFiles): Promise<void> {
+  const refreshed = index.refresh(place.inBackground);
+  if (!index.isCurrent) await waitAtMost(refreshed, waitMs);
+  if (index.progress.state === 'ready') await index.applyChanges(place.inBackground);
+}
+
+async function waitAtMost(work: Promise<void>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([work, late]);
+  clearTimeout(timer);
+}
+
+async function searchIndex(
+  index: FolderIndex,
+  files: SessionFiles,
+  { terms, question, start }: SearchedQuestion,
+): Promise<FoundPassages> {
+  const found = await index.search({ terms, path: start, limit: maxCandidates }, question);
+  const { byWords, byMeaning, frequencies, passages } = found;
+  const { read, lines } = await readCandidates(files, [...byWords, ...byMeaning]);
+  if (byMeaning.length === 0) return { read, lines, frequencies, passages };
+  const meaningRanks = new Map(byMeaning.map((each, rank) => [`${each.path}\0${each.startLine}`, rank]));
+  return { read, lines, frequencies, passages, meaningRanks };
+}
+
+/** Reads the passages of candidates. A file that has changed since it was indexed is split anew. */
+async function readCandidates(
+  files: SessionFiles,
+  candidates: readonly Candidate[],
+): Promise<Pick<FoundPassages, 'read' | 'lines'>> {
+  const byPath = new Map<string, Map<number, Candidate>>();
+  for (const candidate of candidates) {
+    const ofFile = byPath.get(candidate.path) ?? new Map<number, Candidate>();
+    byPath.set(candidate.path, ofFile.set(candidate.startLine, candidate));
+  }
+  const read: ReadPassage[] = [];
+  const lines = new Map<string, readonly string[]>();
+  for await (const { path, bytes, modifiedMs } of readAhead(files, byPath.keys())) {
+    const text = decodeText(bytes)?.text;
+    if (text === undefined) continue;
+    const own = splitLines(text);
+    lines.set(path, own);
+    const mark = markOf({ bytes: bytes.length, modifiedMs });
+    const ofFile = [...(byPath.get(path)?.values() ?? [])];
+    const passages = ofFile.every((each) => each.mark === mark)
+      ? ofFile.map(({ startLine, endLine, scope }) => takePassage(own, startLine, endLine, scope))
+      : splitPassages(text);
+    for (const passage of passages) read.push({ path, ...passage });
+  }
+  return { read, lines };
+}
+
+/**
+ * Searches while the index is incomplete, for a limited time: in the part that is indexed, and by reading files that
+ * contain words of the question, those with words in the path first.
+ */
+async function searchIncomplete(
+  index: FolderIndex,
+  files: SessionFiles,
+  query: SearchedQuestion,
+): Promise<FoundPassages> {
+  const [indexed, read] = await Promise.all([
+    searchIndex(index, files, query).catch(() => undefined),
+    searchByReading(files, query),
+  ]);
+  if (indexed === undefined) return read;
+  const { frequencies, passages } = indexed.passages > read.passages ? indexed : read;
+  const further = read.read.filter(({ path }) => !indexed.lines.has(path));
+  return {
+    ...indexed,
+    read: [...indexed.read, ...further],
+    lines: new Map([...read.lines, ...indexed.lines]),
+    frequencies,
+    passages,
+  };
+}
+
+async function searchByReading(files: SessionFiles, query: SearchedQuestion): Promise<FoundPassages> {
+  const { terms } = query;
+  const paths = await findPathsByWords(files, query);
+  const budget = createSearchBudget({ entries: maxReadPassages, ms: readMs });
+  const read: ReadPassage[] = [];
+  const lines = new Map<string, readonly string[]>();
+  const frequencies: Record<string, number> = {};
+  let passages = 0;
+  for await (const { path, bytes } of readAhead(files, paths)) {
+    const text = decodeText(bytes)?.text;
+    for (const passage of text === undefined ? [] : splitPassages(text)) {
+      passages++;
+      const words = new Set(splitWords(`${path} ${passage.text}`));
+      const own = terms.filter((term) => words.has(term));
+      for (const term of own) frequencies[term] = (frequencies[term] ?? 0) + 1;
+      if (own.length === 0 || read.length >= maxReadPassages) continue;
+      read.push({ path, ...passage });
+      lines.set(path, lines.get(path) ?? splitLines(text as string));
+    }
+    if (!(await budget.canContinue())) break;
+  }
+  return { read, lines, frequencies, passages };
+}
+
+/** Finds files that contain a word of the question, those with such words in the path first. */
+async function findPathsByWords(files: SessionFiles, { terms, start, isFolder }: SearchedQuestion): Promise<string[]> {
+  if (!isFolder) return [start];
+  const expression = parseExpression(terms.join('|'), false);
+  const found: string[] = [];
+  const gather = async (from: SessionFiles, signal: AbortSignal) => {
+    const budget = createSearchBudget({ entries: 200_000, ms: gatherMs });
+    const parts = { query: { expression }, budget, signal, isFolder };
+    for await (const path of findPaths(from, start, parts)) if (!isHiddenPath(path)) found.push(path);
+  };
+  try {
+    await gather(files, AbortSignal.timeout(gatherMs));
+  } catch {
+    // Finding candidates took too long, so all files are candidates.
+    if (found.length === 0) await gather({ ...files, candidates: undefined }, neverAborted);
+  }
+  const wordsIn = (path: string) => new Set(splitWords(path).filter((word) => terms.includes(word))).size;
+  const ranked = found.map((path) => ({ path, words: wordsIn(path) }));
+  return ranked.sort((one, other) => other.words - one.words).map(({ path }) => path);
+}
+
+const neverAborted = new AbortController().signal;
+
+function showMatches(
+  ranked: ReturnType<typeof rankMatches>,
+  lines: ReadonlyMap<string, readonly string[]>,
+): CodebaseMatch[] {
+  const shown: CodebaseMatch[] = [];
+  let left = maxShown;
+  for (const { path, startLine, endLine, why } of ranked) {
+    const all = lines.get(path) ?? [];
+    const last = Math.min(all.length, Math.max(endLine, startLine + minShownLines - 1));
+    const own = all.slice(startLine - 1, last).map(cutLine);
+    const text = own.join('\n');
+    left -= text.length;
+    if (left < 0) break;
+    shown.push({ path, startLine, endLine: last, text, why });
+  }
+  return shown;
+}
+
+function cutLine(line: string): string {
+  const text = line.replace(/\r$/, '');
+  return text.length <= maxShownLine ? text : `${text.slice(0, maxShownLine).replace(/[\ud800-\udbff]$/, '')}…`;
+}

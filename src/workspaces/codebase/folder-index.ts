@@ -1,0 +1,250 @@
+import { isAmbitError } from '../../errors.ts';
+import type { WorkspaceBackend } from '../backends/backend.ts';
+import { readAhead } from '../search/grep.ts';
+import { createSearchBudget } from '../search/search-budget.ts';
+import { walkFiles } from '../search/walk-files.ts';
+import type { InBackground } from '../session-files.ts';
+import { type EmbeddingProvider, embedPassages, embedQuestion } from './embeddings.ts';
+import { type Candidates, type FileMark, type IndexQuery, isInMemory } from './index-database.ts';
+import { IndexError, type IndexThread } from './index-thread.ts';
+import type { SentFile } from './index-worker.ts';
+
+/** The progress of an index. */
+export interface IndexProgress {
+  /** `building`: some files are not indexed yet; `unavailable`: there is no index. */
+  readonly state: 'ready' | 'building' | 'unavailable';
+  /** The number of indexed files. */
+  readonly files: number;
+  /** The number of files that were found. */
+  readonly total: number;
+  /** Tells whether files were left out because there are too many. */
+  readonly partial: boolean;
+}
+
+/** The index of one folder. */
+export interface FolderIndex {
+  readonly progress: IndexProgress;
+  /** True if this process has read all files, so that only later changes may be missing. */
+  readonly isCurrent: boolean;
+  /** Reads what has changed, in the background. Resolves when everything that changed before the call is indexed. */
+  refresh(inBackground: InBackground): Promise<void>;
+  /** Records a change by a file tool, which the next search takes into account. */
+  noteChange(path: string): void;
+  /** Indexes the changes by file tools. */
+  applyChanges(inBackground: InBackground): Promise<void>;
+  search(query: Omit<IndexQuery, 'vector'>, question: string): Promise<Candidates>;
+  close(): Promise<void>;
+}
+
+export interface FolderIndexOptions {
+  /** The file of the index, or a name that begins with ":memory:". */
+  readonly file: string;
+  /** Makes the folder of the file. */
+  readonly prepareFile: () => void;
+  readonly thread: IndexThread;
+  readonly embeddings?: EmbeddingProvider | undefined;
+  readonly signal: AbortSignal;
+  /** Limits how many folders are read at a time. */
+  readonly takeTurn: <T>(work: () => Promise<T>) => Promise<T>;
+  readonly onFailure: (error: unknown) => void;
+  readonly limits?: IndexLimits | undefined;
+}
+
+/** The most that one index holds. Other files can still be read and searched with the other tools. */
+export interface IndexLimits {
+  readonly files: number;
+  readonly textBytes: number;
+  /** The time after which a search reads the folder again. */
+  readonly refreshMs: number;
+}
+
+/** Larger files are hardly written by people. */
+export const maxIndexedBytes = 1024 * 1024;
+const defaultLimits: IndexLimits = { files: 50_000, textBytes: 256 * 1024 * 1024, refreshMs: 1000 };
+const walkLimits = { entries: 1_000_000, ms: 120_000 };
+/** The files that are sent to the thread at a time: a search has to wait for them. */
+const maxBatchFiles = 32;
+const maxBatchBytes = 256 * 1024;
+const maxNoted = 1000;
+
+interface FoundFiles {
+  readonly files: readonly FileMark[];
+  readonly isComplete: boolean;
+}
+
+export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
+  const { file, prepareFile, thread, embeddings, signal, takeTurn, onFailure, limits = defaultLimits } = options;
+  let progress: IndexProgress = { state: 'building', files: 0, total: 0, partial: false };
+  let running: Promise<void> | undefined;
+  let following: Promise<void> | undefined;
+  let lastEnd = Number.NEGATIVE_INFINITY;
+  let needsWalk = false;
+  let noted = new Set<string>();
+  let isClosed = false;
+  /** The run of the thread in which all files were read. */
+  let currentIn: number | undefined;
+  const isCurrent = () => currentIn !== undefined && currentIn === thread.run;
+
+  async function build(backend: WorkspaceBackend): Promise<void> {
+    needsWalk = false;
+    prepareFile();
+    const { isComplete: wasComplete } = await thread.call(file, 'measure');
+    progress = { ...progress, state: wasComplete ? 'ready' : 'building' };
+    const { files, isComplete } = await listFiles(backend, limits, signal);
+    const changed = await findChanged(files);
+    progress = { ...progress, files: files.length - changed.length, total: files.length, partial: !isComplete };
+    const isFull = await putFiles(backend, changed);
+    const kept = new Set(files.map(({ path }) => path));
+    await thread.call(file, 'finish', isComplete ? kept : undefined);
+    progress = { ...progress, state: 'ready', partial: !isComplete || isFull };
+    currentIn = thread.run;
+    if (embeddings !== undefined) await embedPassages(embeddings, { file, thread, backend, signal });
+  }
+
+  async function findChanged(files: readonly FileMark[]): Promise<FileMark[]> {
+    const changed: FileMark[] = [];
+    for (let at = 0; at < files.length; at += 1000) {
+      changed.push(...(await thread.call(file, 'findChanged', files.slice(at, at + 1000))));
+    }
+    return changed;
+  }
+
+  /** Reads and indexes files. Returns true if the index is full. */
+  async function putFiles(backend: Pick<WorkspaceBackend, 'open'>, changed: readonly FileMark[]): Promise<boolean> {
+    let at = 0;
+    while (at < changed.length) {
+      signal.throwIfAborted();
+      const batch: SentFile[] = [];
+      const bytes = new Map<string, Uint8Array>();
+      let size = 0;
+      const next = changed.slice(at, at + maxBatchFiles);
+      for await (const read of readAhead(backend, listPaths(next))) {
+        bytes.set(read.path, new Uint8Array(read.bytes));
+        size += read.bytes.length;
+        if (size > maxBatchBytes) break;
+      }
+      // A file that could not be read is indexed without text, so that it is not read again each time.
+      const isCut = size > maxBatchBytes;
+      const last = isCut ? next.findIndex(({ path }) => path === [...bytes.keys()].at(-1)) + 1 : next.length;
+      for (const mark of next.slice(0, last)) batch.push({ ...mark, bytes: bytes.get(mark.path) });
+      try {
+        await thread.call(file, 'put', batch);
+      } catch (error) {
+        if (error instanceof IndexError && error.isFull) return true;
+        throw error;
+      }
+      at += last;
+      progress = { ...progress, files: Math.min(progress.total, progress.files + last) };
+    }
+    return false;
+  }
+
+  async function applyChange(backend: WorkspaceBackend, path: string): Promise<void> {
+    const found = isHiddenPath(path) ? undefined : await backend.stat(path).catch(() => undefined);
+    if (found?.kind === 'folder') needsWalk = true;
+    else if (found?.kind === 'file' && found.path === path && found.bytes <= maxIndexedBytes)
+      await putFiles(backend, [{ path, mark: markOf(found) }]);
+    else await thread.call(file, 'remove', path);
+  }
+
+  function startRefresh(inBackground: InBackground): Promise<void> {
+    return takeTurn(() => inBackground(build))
+      .catch((error: unknown) => {
+        if (signal.aborted || isClosed) return;
+        // The files are gone or closed with their session; else there is no index here.
+        if (!isAmbitError(error)) {
+          progress = { ...progress, state: 'unavailable' };
+          onFailure(error);
+        }
+      })
+      .finally(() => {
+        lastEnd = performance.now();
+        running = undefined;
+      });
+  }
+
+  function refresh(inBackground: InBackground): Promise<void> {
+    // The running round may have passed a file that has changed since.
+    if (running !== undefined) {
+      following ??= running.then(() => {
+        following = undefined;
+        return refresh(inBackground);
+      });
+      return following;
+    }
+    const isRecent = performance.now() - lastEnd < limits.refreshMs;
+    if (isRecent && !needsWalk && isCurrent()) return Promise.resolve();
+    // An index in memory has gone with the thread.
+    if (!isCurrent() && isInMemory(file)) progress = { ...progress, state: 'building' };
+    running = startRefresh(inBackground);
+    return running;
+  }
+
+  return {
+    get progress() {
+      return progress;
+    },
+
+    get isCurrent() {
+      return isCurrent();
+    },
+
+    refresh,
+
+    noteChange(path) {
+      if (noted.size < maxNoted) noted.add(path);
+      else needsWalk = true;
+    },
+
+    async applyChanges(inBackground) {
+      if (noted.size === 0) return;
+      const paths = [...noted];
+      noted = new Set();
+      await inBackground(async (backend) => {
+        for (const path of paths) await applyChange(backend, path);
+      });
+      if (needsWalk) await refresh(inBackground);
+    },
+
+    async search(query, question) {
+      const vector = embeddings === undefined ? undefined : await embedQuestion(embeddings, question, onFailure);
+      return thread.call(file, 'search', { ...query, vector });
+    },
+
+    async close() {
+      isClosed = true;
+      await running;
+      await thread.call(file, 'close').catch(() => {});
+    },
+  };
+}
+
+/** The mark of a file. A change that keeps size and time is noticed when the passage is read. */
+export function markOf({ bytes, modifiedMs }: { readonly bytes: number; readonly modifiedMs: number }): string {
+  return `${bytes}:${modifiedMs}`;
+}
+
+/** Tells whether a path has a name that begins with a dot. */
+export function isHiddenPath(path: string): boolean {
+  return /(?:^|\/)\.(?!\/|$)/.test(path);
+}
+
+/** Lists the files of a folder that are neither hidden, ignored, protected nor too large. */
+async function listFiles(backend: WorkspaceBackend, limits: IndexLimits, signal: AbortSignal): Promise<FoundFiles> {
+  const budget = createSearchBudget(walkLimits, signal);
+  const files: FileMark[] = [];
+  let bytesLeft = limits.textBytes;
+  const enter = (folder: string) => !isHiddenPath(folder);
+  for await (const entries of walkFiles(backend, '.', { budget, facts: true, enter })) {
+    for (const { path, kind, bytes, modifiedMs, closed, unrepresentable } of entries) {
+      if (kind !== 'file' || closed || unrepresentable || isHiddenPath(path)) continue;
+      if (bytes === undefined || modifiedMs === undefined || bytes > maxIndexedBytes || bytes === 0) continue;
+      bytesLeft -= bytes;
+      if (bytesLeft < 0 || files.length >= limits.files) return { files, isComplete: false };
+      files.push({ path, mark: markOf({ bytes, modifiedMs }) });
+    }
+  }
+  return { files, isComplete: budget.stopped === undefined };
+}
+
+const listPaths = (files: readonly FileMark[]): string[] => files.map(({ path }) => path);
