@@ -75,6 +75,19 @@ export async function ambitFiles(folder, workspace) {
     search: () => server.call('session_file_search', { session, pattern: '**/*.json' }),
     readLines: (path, startLine, endLine) => server.call('session_read_file', { session, path, startLine, endLine }),
     grep: (pattern) => server.call('session_grep_search', { session, pattern }),
+    dataDir: data,
+    ask: async (query, limit = 10) =>
+      (await server.call('session_codebase_search', { session, query, limit })).structuredContent,
+    grepAround: async (pattern) =>
+      (
+        await server.call('session_grep_search', {
+          session,
+          pattern,
+          caseSensitive: false,
+          contextLines: 10,
+          limit: 1000,
+        })
+      ).structuredContent,
     cpuMs: server.cpuMs,
     residentMb: () => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, 'utf8'))?.[1]) / 1024,
     close: server.close,

@@ -5,6 +5,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { codebaseTable, measureCodebase } from './codebase.js';
 import { cpuTable, measureCpu } from './cpu.js';
 import { filesTable, measureFiles } from './files.js';
 import { injectionLine, measureInjection } from './injection.js';
@@ -30,7 +31,7 @@ const quick = [
 ];
 
 // Measured beside the subjects, each with a table of its own.
-const parts = ['stages', 'stores', 'runners', 'files', 'cpu'];
+const parts = ['stages', 'stores', 'runners', 'files', 'codebase', 'cpu'];
 
 const options = readOptions();
 // One session is strictly serial. Where its processes happen to run decides most of its latency; on one core it cannot.
@@ -47,6 +48,7 @@ for (let round = 0; round < rounds; round++) {
 const stages = options.stages ? await measureStages({ quick: options.quick }) : undefined;
 const stores = options.stores ? await measureStores({ quick: options.quick }) : undefined;
 const files = options.files ? await measureFiles({ quick: options.quick }) : undefined;
+const codebase = options.codebase ? await measureCodebase() : undefined;
 const runners = options.runners ? await measureRunners({ quick: options.quick }) : undefined;
 // Only on request: it takes longer than the rest and serves the comparison of two builds.
 const cpu = options.cpu ? await measureCpu({ quick: options.quick }) : undefined;
@@ -98,6 +100,7 @@ function publish() {
     ...(stores === undefined ? [] : [storesTable(stores)]),
     ...(runners === undefined ? [] : [runnersTable(runners)]),
     ...(files === undefined ? [] : [filesTable(files)]),
+    ...(codebase === undefined ? [] : [codebaseTable(codebase)]),
     ...(cpu === undefined ? [] : [cpuTable(cpu)]),
   ];
   console.log(printed.join('\n\n'));
@@ -114,6 +117,7 @@ function publish() {
     stores,
     runners,
     files,
+    codebase,
     cpu,
   };
   const document = `${JSON.stringify(facts, null, 2)}\n`;
@@ -148,7 +152,9 @@ function readOptions() {
     const names = values.only?.split(',') ?? subjects.map(({ name }) => name);
     const unknown = names.find((name) => !parts.includes(name) && !subjects.some((subject) => subject.name === name));
     if (unknown !== undefined) throw new Error(`--only: no subject is called ${unknown}`);
-    const [stages, stores, runners, files] = parts.map((part) => values.only === undefined || names.includes(part));
+    const [stages, stores, runners, files, codebase] = parts.map(
+      (part) => values.only === undefined || names.includes(part),
+    );
     const cpu = values.only !== undefined && names.includes('cpu');
     return {
       ...values,
@@ -156,6 +162,7 @@ function readOptions() {
       stores,
       runners,
       files,
+      codebase,
       cpu,
       chosen: subjects.filter(({ name }) => names.includes(name)),
     };
