@@ -31,9 +31,8 @@ export const sessionsPage = z.object({
   next: z.string().nullable().describe('Pass as "after" to get the next page; null on the last page.'),
 });
 
-export const openedSession = session.and(
-  z.object({ token: z.string().describe('Session token. Only this response contains it.') }),
-);
+export const issuedToken = z.object({ token: z.string().describe('Session token. Only this response contains it.') });
+export const openedSession = session.and(issuedToken);
 export const endedSession = session.and(z.object({ ended: z.literal(true) }));
 export const sessionDetails = session.and(
   z.object({

@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
@@ -10,6 +10,9 @@ const routeTable = Object.entries<Route>(routes).map(([address, route]) => {
   const text = path.replaceAll('.', '\\.').replace('{id}', '([^/]+)');
   return { method, route, pattern: new RegExp(`^${text}$`) };
 });
+
+/** The body of a request to a route that takes none. A field would have no effect, so it is refused. */
+const noFields = z.strictObject({});
 
 export interface ControlRequest {
   readonly method: string;
@@ -40,7 +43,7 @@ export async function handleControlRequest(
     const parameter = decodeURIComponent(pattern.exec(path)?.[1] ?? '');
     const given = readJson(request.body);
     const query = route.query === undefined ? undefined : readQuery(route.query, new URLSearchParams(search));
-    const body = route.body === undefined ? undefined : readBySchema(route.body, given);
+    const body = readBySchema(route.body ?? noFields, given);
     const answer = await route.handle(gateway, { parameter, query, body, address } as Parameters<Route['handle']>[1]);
     return { status: route.status ?? 200, body: answer };
   } catch (error) {

@@ -100,6 +100,7 @@ test('every address answers as its row says', async () => {
   await ask('PATCH /api/v1/sessions/{id}', { id, body: { ttlSeconds: 600 } });
   await ask('GET /api/v1/sessions/{id}/servers', { id });
   await ask('POST /api/v1/sessions/{id}/servers', { id, body: { via: 'gateway' } });
+  await ask('POST /api/v1/sessions/{id}/tokens', { id });
   const explained = { tool: 'notes__add', args: '{"plant":"weed"}' };
   const { rules } = await ask('POST /api/v1/sessions/{id}/explain', { id, body: explained });
   expect(rules).toHaveLength(1);

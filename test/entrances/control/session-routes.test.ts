@@ -140,6 +140,21 @@ test('the servers of a session; addresses only from a gateway that has one, and 
   expect((await ask('DELETE', `/${id}/servers`)).status).toBe(405);
 });
 
+test('a token for each run: all belong to the same session, and end with it', async () => {
+  const { id, token } = await openSession({ name: 'chat-1' });
+  const issue = async (reference: string, body?: unknown) => ask('POST', `/${reference}/tokens`, body);
+  const further = await issue('chat-1');
+  expect(further).toEqual({ status: 201, body: { token: expect.stringMatching(/^ambs_/) } });
+  const tokens = [token, (further.body as { token: string }).token];
+  for (const each of tokens) expect((await gateway.sessions.verifyToken(each)).id).toBe(id);
+  expect((await issue(id, { ttlSeconds: 5 })).status).toBe(400);
+  expect(gateway.sessions.get(id)?.tokenDigests).toHaveLength(2);
+  await ask('DELETE', `/${id}`);
+  const refused = async (each: string) => gateway.sessions.verifyToken(each);
+  for (const each of tokens) await expect(refused(each)).rejects.toMatchObject({ code: 'SESSION_ENDED' });
+  for (const gone of [id, 'chat-1', 'nobody']) expect((await issue(gone)).status).toBe(404);
+});
+
 test('Ambit’s own address is named only to whom a rule leaves one of its tools', async () => {
   const { id } = await openSession();
   const names = async () => {

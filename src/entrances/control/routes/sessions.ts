@@ -113,7 +113,7 @@ export const sessionRoutes = {
     handle: listSessions,
   }),
   'POST /api/v1/sessions': defineRoute({
-    summary: 'Opens a session. Only this response contains its token',
+    summary: 'Opens a session, and returns its first token',
     description: 'A request for a trust level above the limits is refused; the requested level is never lowered.',
     body: newSessionBody,
     status: 201,
@@ -155,6 +155,19 @@ export const sessionRoutes = {
       const record = await findRecord(gateway, parameter);
       if (!(await gateway.sessions.end(record.id))) throw sessionNotFoundError();
       return { ...sessionViewOf(record), ended: true as const };
+    },
+  }),
+  'POST /api/v1/sessions/{id}/tokens': defineRoute({
+    summary: 'Issues another token of a session',
+    description:
+      'Use it for each run of an agent, instead of storing the first token. All tokens of a session have the same rights and end with it. A session has at most 16: beyond that, the one that was unused for longest stops working. The first token is never replaced.',
+    parameter: sessionParameter,
+    status: 201,
+    returns: 'The token',
+    answer: 'issuedToken',
+    async handle(gateway, { parameter }) {
+      const { id } = await findRecord(gateway, parameter);
+      return { token: await gateway.issueToken(id) };
     },
   }),
   'GET /api/v1/sessions/{id}/servers': defineRoute({
