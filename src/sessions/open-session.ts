@@ -2,7 +2,7 @@ import { suggestClosest } from '../config/explain/suggest.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type AccessCeiling, localUser } from '../identity/principal.ts';
-import { checkDraft, checkServers } from './check-fields.ts';
+import { checkDraft, checkServers, checkTrust } from './check-fields.ts';
 import { boundDraft, parentNotFound } from './parent-bounds.ts';
 import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -21,9 +21,10 @@ export interface OpeningBounds {
 export async function openSession(
   sessions: Sessions,
   config: Config,
-  request: SessionDraft,
+  given: SessionDraft,
   { ceiling, hasSeveralUsers }: OpeningBounds = {},
 ): Promise<OpenedSession> {
+  const request = given.trustLevel === undefined ? given : { ...given, trustLevel: checkTrust(given.trustLevel) };
   const parent = request.parentId === undefined ? undefined : await sessions.load(request.parentId);
   if (request.parentId !== undefined && parent === undefined) throw parentNotFound();
   const draft = parent === undefined ? request : boundDraft(parent, request);

@@ -35,6 +35,18 @@ describe('P6: trust of a session', () => {
     expect(await open({ workspaceId: 'bound', trustLevel: 'sandboxed' })).toBe('sandboxed');
   });
 
+  test('has several spellings, and an unknown one is refused as such', async () => {
+    const open = await opener(workspaces);
+    const openAs = (trustLevel: unknown, workspaceId = 'free') =>
+      open({ workspaceId, trustLevel: trustLevel as never });
+    expect(await openAs('trusted')).toBe('direct');
+    expect(await openAs('untrusted')).toBe('sandboxed');
+    expect(await openAs('trusted', 'bound')).toBe('TRUST_REQUIRED');
+    for (const unknown of ['root', 'Direct', '', 'constructor', null, 1, ['direct']]) {
+      expect(await openAs(unknown)).toBe('REQUEST_INVALID');
+    }
+  });
+
   test('by default is lowered to the bounds', async () => {
     const open = await opener(`sessions: { defaultTrust: direct }\n${workspaces}`);
     expect(await open({ workspaceId: 'free' })).toBe('direct');

@@ -9,7 +9,7 @@ import {
   findSseServers,
 } from '../../../gateway/inspect/mcp-servers.ts';
 import { anonymousUser } from '../../../identity/principal.ts';
-import { normalizeTrust, type TrustLevel } from '../../../rules/trust-level.ts';
+import { checkTrust } from '../../../sessions/check-fields.ts';
 import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/session.ts';
 import { jsonSchema, stringListSchema } from '../../../sessions/session-schema.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
@@ -18,13 +18,7 @@ import { defineRoute, type RouteRequest } from '../route.ts';
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
 
 /** A trust level in any accepted spelling, read as its normal form. */
-export const trustLevelInput = z.string().transform(readTrust).describe('Trust level: "direct" or "sandboxed".');
-
-function readTrust(text: string): TrustLevel {
-  const trustLevel = normalizeTrust(text);
-  if (trustLevel !== undefined) return trustLevel;
-  throw new AmbitError('REQUEST_INVALID', { what: 'The trust level must be "direct" or "sandboxed".' });
-}
+export const trustLevelInput = z.string().transform(checkTrust).describe('Trust level: "direct" or "sandboxed".');
 
 const restriction = z.strictObject({
   trustLevel: trustLevelInput.exactOptional(),
