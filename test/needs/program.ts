@@ -23,6 +23,7 @@ const needs = {
     tests: 'the tests with Redis',
   },
   jq: { find: () => onPath('jq'), packages: ['jq'], tests: 'the lines of the docs that use jq' },
+  python3: { find: () => onPath('python3'), packages: ['python3'], tests: 'the lines of the docs that use Python' },
   // Debian installs the library for its own Python, which may not be the first on PATH.
   'Python with PyJWT': {
     find: () =>

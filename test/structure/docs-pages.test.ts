@@ -37,10 +37,12 @@ test('every page is in the index', () => {
   expect(missing.map(({ path }) => path)).toEqual([]);
 });
 
+const withoutBlocks = (text: string) => text.replace(/^ *```[\s\S]*?^ *```$/gm, '');
+
 /** The anchors of a page, by the rule of GitHub: lower case, no punctuation, "-" for blanks, a number for repeated ones. */
 function listAnchors(text: string): Set<string> {
   const anchors = new Set<string>();
-  for (const [, heading = ''] of text.replace(/^ *```[\s\S]*?^ *```$/gm, '').matchAll(/^#{1,6} (.+)$/gm)) {
+  for (const [, heading = ''] of withoutBlocks(text).matchAll(/^#{1,6} (.+)$/gm)) {
     const words = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').toLowerCase();
     const slug = words
       .replace(/[^\p{L}\p{N}_ -]/gu, '')
@@ -62,13 +64,15 @@ test('every link to a page, a heading or a file of the repository leads somewher
   const others = names.map((path) => ({ path, text: readFileSync(join(repository, path), 'utf8') }));
   const all = [...pages, ...others];
   const broken = all.flatMap((page) =>
-    [...page.text.matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)].flatMap(([, target = '', anchor]) => {
-      const path = target === '' ? page.path : join(page.path, '..', target);
-      const linked = all.find((each) => each.path === path);
-      const isThere = linked !== undefined || existsSync(join(repository, path));
-      const hasAnchor = anchor === undefined || (linked !== undefined && listAnchors(linked.text).has(anchor));
-      return isThere && hasAnchor ? [] : [`${page.path} → ${target}${anchor === undefined ? '' : `#${anchor}`}`];
-    }),
+    [...withoutBlocks(page.text).matchAll(/\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)/g)].flatMap(
+      ([, target = '', anchor]) => {
+        const path = target === '' ? page.path : join(page.path, '..', target);
+        const linked = all.find((each) => each.path === path);
+        const isThere = linked !== undefined || existsSync(join(repository, path));
+        const hasAnchor = anchor === undefined || (linked !== undefined && listAnchors(linked.text).has(anchor));
+        return isThere && hasAnchor ? [] : [`${page.path} → ${target}${anchor === undefined ? '' : `#${anchor}`}`];
+      },
+    ),
   );
   expect(broken).toEqual([]);
 });

@@ -2,6 +2,7 @@ import { basename } from 'node:path';
 import { startRegistry } from '../../cli/registry/registry-server.ts';
 import { hasBwrap } from '../../needs/bwrap.ts';
 import { hasJq } from '../../needs/jq.ts';
+import { findProgram } from '../../needs/program.ts';
 import { findRedis, startRedis } from '../../stores/redis-server.ts';
 import { authorizationServer, browse } from '../../upstreams/auth/authorization-server.ts';
 import { guardedUpstream } from '../../upstreams/auth/guarded-upstream.ts';
@@ -74,18 +75,23 @@ const weatherEntry = {
   },
 };
 
+/** Pages whose sessions are sandboxed. */
+const sandboxedPages = [
+  'a-folder-per-session',
+  'developer',
+  'open-sessions-for-agents',
+  'platform-builder',
+  'run-agents-from-an-orchestrator',
+  'wrap-one-server',
+];
+
 /** Whether this machine has the programs that a page needs and that npm does not bring. */
 export function canRunPage(path: string): boolean {
   const name = basename(path, '.md');
   if (name === 'several-processes' && findRedis() === undefined) return false;
-  if (
-    ['a-folder-per-session', 'developer', 'open-sessions-for-agents', 'platform-builder', 'wrap-one-server'].includes(
-      name,
-    ) &&
-    !hasBwrap()
-  )
-    return false;
-  return hasJq() || !readPage(path).some(({ kind, text }) => kind === 'run' && /\bjq\b/.test(text));
+  if (sandboxedPages.includes(name) && !hasBwrap()) return false;
+  const runs = (program: RegExp) => readPage(path).some(({ kind, text }) => kind === 'run' && program.test(text));
+  return (hasJq() || !runs(/\bjq\b/)) && (findProgram('python3') !== undefined || !runs(/\bpython3\b/));
 }
 
 export async function startPageServices(path: string): Promise<PageServices> {

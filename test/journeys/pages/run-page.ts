@@ -64,7 +64,7 @@ export async function runPage(path: string, run: PageRun): Promise<void> {
 
 /** npm reports in its own words, which are others with each version. */
 const isPackageInstall = ({ text }: PageBlock) =>
-  text.split('\n').every((line) => /^(?:npm (?:ci|i|init|link|pack)\b|git clone|cd |mkdir |cp |$)/.test(line));
+  text.split('\n').every((line) => /^(?:npm (?:ci|i|init|link|pack)\b|npx tsc |git clone|cd |mkdir |cp |$)/.test(line));
 
 function compareOutput(place: string, printed: string, shown: PageBlock | undefined, names: PageNames): void {
   const json = shown?.language === 'json';

@@ -7,7 +7,7 @@ import type { CommandServer } from './command-server.ts';
  *
  * - `ambit` is answered by the test's own process, except where the command reads stdin or keeps running.
  * - `ambit serve` takes any free port, because pages run beside each other and beside a gateway of the developer.
- * - `npm ci` and `npm i` link the packages of this repository instead of downloading them.
+ * - `npm ci` and `npm i` link the packages of this repository instead of downloading them, and `npx tsc` runs the linked one.
  * - `git clone` of Ambit finds the checkout that the scene has made.
  */
 export function writeShellFunctions({ port, secret }: CommandServer): string {
@@ -31,7 +31,11 @@ ambit() {
   return "$code"
 }
 npx() {
-  if [ "$1" = ambit ]; then shift; ambit "$@"; else command npx "$@"; fi
+  case "$1" in
+    ambit) shift; ambit "$@" ;;
+    tsc) shift; node_modules/.bin/tsc "$@" ;;
+    *) command npx "$@" ;;
+  esac
 }
 npm() {
   case "$1" in
@@ -41,7 +45,7 @@ npm() {
     i)
       if [ "$2" = -g ]; then return; fi
       mkdir node_modules
-      ln -s ${join(repository, 'node_modules')}/* ~/ambit node_modules
+      ln -s ${join(repository, 'node_modules')}/{.bin,*} ~/ambit node_modules
       mv node_modules/ambit node_modules/ambit-mcp
       ;;
     *) command npm "$@" ;;
