@@ -102,14 +102,30 @@ test('P14: PATCH narrows, and the token keeps working', async () => {
   expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
 });
 
-test.each([{ servers: ['c'] }, { servers: 'a' }, { servers: [null] }, { permissions: ['X'] }, { permissions: 'x' }])(
-  'POST with %j opens nothing',
-  async (draft) => {
-    const before = (await gateway.sessions.list()).sessions.length;
-    expect((await ask('POST', '', draft)).status).toBe(400);
-    expect((await gateway.sessions.list()).sessions).toHaveLength(before);
-  },
-);
+test('P8: an orchestrator may give a session the id that it uses itself, once', async () => {
+  const id = '550e8400-e29b-41d4-a716-446655440000';
+  const { token } = await openSession({ id });
+  expect((await gateway.sessions.verifyToken(token)).id).toBe(id);
+  expect(await ask('POST', '', { id })).toMatchObject({ status: 409, body: { code: 'SESSION_EXISTS' } });
+  await ask('DELETE', `/${id}`);
+  expect((await ask('POST', '', { id })).status).toBe(409);
+});
+
+test.each([
+  { servers: ['c'] },
+  { servers: 'a' },
+  { servers: [null] },
+  { permissions: ['X'] },
+  { permissions: 'x' },
+  { id: 'short' },
+  { id: '../etc/passwd' },
+  { id: 'UPPER-CASE' },
+  { id: 'x'.repeat(65) },
+])('POST with %j opens nothing', async (draft) => {
+  const before = (await gateway.sessions.list()).sessions.length;
+  expect((await ask('POST', '', draft)).status).toBe(400);
+  expect((await gateway.sessions.list()).sessions).toHaveLength(before);
+});
 
 test('the servers of a session; addresses only from a gateway that has one, and then with a token of their own', async () => {
   const { id, token } = await openSession({ trustLevel: 'direct', servers: ['a'] });

@@ -29,6 +29,12 @@ const restriction = z.strictObject({
 
 const newSessionBody = restriction.extend({
   name: z.string().exactOptional().describe('Name of the session, unique among the live sessions of the user.'),
+  id: z
+    .string()
+    .exactOptional()
+    .describe(
+      'Id of the session, such as the one that you use yourself: 8 to 64 characters of a-z, 0-9 and "-". It cannot be used again. Default: a random id.',
+    ),
   userId: z.string().exactOptional().describe('User the session belongs to. Default: "local".'),
   agentId: z.string().exactOptional().describe('Name of the agent that will use the session.'),
   workspaceId: z.string().exactOptional().describe('Workspace of the session. Default: none.'),
