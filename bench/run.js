@@ -12,6 +12,7 @@ import { injectionLine, measureInjection } from './injection.js';
 import { measureOnce, medians } from './measure.js';
 import { installPeers } from './peers.js';
 import { plotOf } from './plot.js';
+import { measureResolution, resolutionLine } from './resolution.js';
 import { measureRunners, runnersTable } from './runners.js';
 import { measureStages, stagesTable } from './stages.js';
 import { measureStores, storesTable, writeStoresPlot } from './stores.js';
@@ -53,6 +54,7 @@ const runners = options.runners ? await measureRunners({ quick: options.quick })
 // Only on request: it takes longer than the rest and serves the comparison of two builds.
 const cpu = options.cpu ? await measureCpu({ quick: options.quick }) : undefined;
 const verification = await measureVerification();
+const resolution = await measureResolution();
 publish();
 
 async function measure(result, job, round) {
@@ -95,6 +97,7 @@ function publish() {
     conditions,
     ...(results.length === 0 ? [] : [tableOf(measured, sessionCounts), targetsOf(targets), contextLine(measured)]),
     injectionLine(injection),
+    resolutionLine(resolution),
     verificationLine(verification),
     ...(stages === undefined ? [] : [stagesTable(stages)]),
     ...(stores === undefined ? [] : [storesTable(stores)]),
@@ -112,6 +115,7 @@ function publish() {
     subjects: measured.map(plain),
     targets,
     injection,
+    resolution,
     verification,
     stages,
     stores,

@@ -1,8 +1,13 @@
+import { readFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { explainInjection, injectSessionContext } from '../../../src/context/for-tools/inject-context.ts';
 import type { ToolContext } from '../../../src/context/for-tools/session-context.ts';
 import { isAmbitError } from '../../../src/errors.ts';
+import { proof } from '../../proof.ts';
+import { runBench } from '../../run-bench.ts';
+import { repository } from '../../structure/source-files.ts';
 
 const context: ToolContext = {
   sessionId: 'sess_abc123',
@@ -243,4 +248,54 @@ test('P4: whatever a server brings along, what it is told about its trust is our
       }
     }),
   );
+});
+
+describe('P10: injection costs little', () => {
+  /** An object that counts how often its members are read. */
+  function countReads<T extends object>(target: T, counter: { reads: number }): T {
+    return new Proxy(target, {
+      get(...args) {
+        counter.reads++;
+        return Reflect.get(...args);
+      },
+    });
+  }
+
+  function countFor(servers: number) {
+    const [ofContext, ofServers] = [{ reads: 0 }, { reads: 0 }];
+    const all = Array.from({ length: servers }, (_, i) => [
+      `server-${i}`,
+      countReads({ command: 'node', env: countReads({ A: 'a' }, ofServers) }, ofServers),
+    ]);
+    const overrides = Object.fromEntries(all.map(([name]) => [name, { B: 'b' }]));
+    injectSessionContext(Object.fromEntries(all), countReads(context, ofContext), { overrides });
+    return { context: ofContext.reads, perServer: ofServers.reads / servers };
+  }
+
+  test('the context is read once for all servers, and each server as often as if it were the only one', () => {
+    const one = countFor(1);
+    expect(one.perServer).toBeGreaterThan(0);
+    expect(countFor(10)).toEqual(one);
+    expect(countFor(1000)).toEqual(one);
+  });
+
+  test('it loads nothing that could wait: no file, no process, no network', () => {
+    const files = new Set<string>();
+    const outside = new Set<string>();
+    (function visit(file: string): void {
+      if (files.has(file)) return;
+      files.add(file);
+      for (const [, name = ''] of readFileSync(file, 'utf8').matchAll(/\b(?:from|import)\b[ (]*['"]([^'"]+)['"]/g)) {
+        if (name.startsWith('.')) visit(resolve(dirname(file), name));
+        else outside.add(name);
+      }
+    })(join(repository, 'build/context/for-tools/inject-context.js'));
+    expect(files.size).toBeGreaterThan(3);
+    expect([...outside]).toEqual([]);
+  });
+
+  test.runIf(proof)('the context of ten servers takes less than a millisecond', async () => {
+    const { medianMs, goalMs } = await runBench<Record<string, number>>('injection.js', 'measureInjection');
+    expect(medianMs).toBeLessThan(goalMs as number);
+  });
 });

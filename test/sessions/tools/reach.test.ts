@@ -1,8 +1,11 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Session } from '../../../src/sessions/session.ts';
+import { createSessionReach } from '../../../src/sessions/tools/reach.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
-import { counts } from '../../proof.ts';
+import type { SessionStore } from '../../../src/stores/store.ts';
+import { counts, proof } from '../../proof.ts';
+import { runBench } from '../../run-bench.ts';
 import { asHolder, asLocal, codeIn, createTestSessions, type TestSessions } from './test-sessions.ts';
 
 let all: TestSessions;
@@ -215,5 +218,55 @@ describe('session_end', () => {
       );
     }
     expect((await all.store.list()).sessions).toHaveLength(5);
+  });
+});
+
+describe('W10: the session that a call names', () => {
+  /** Counts what is asked of the store, and what it answers. */
+  function countRequests(store: SessionStore) {
+    const counted = { requests: 0, records: 0 };
+    const count = async <T>(answer: Promise<T>, recordsIn: (answer: T) => number): Promise<T> => {
+      counted.requests++;
+      counted.records += recordsIn(await answer);
+      return answer;
+    };
+    const watched: SessionStore = {
+      ...store,
+      get: (id) => count(store.get(id), () => 1),
+      find: (...args) => count(store.find(...args), (found) => found.length),
+      list: (...args) => count(store.list(...args), ({ sessions }) => sessions.length),
+    };
+    return { counted, reach: createSessionReach(watched) };
+  }
+
+  async function countCosts() {
+    const ceiling = { trustLevel: 'direct', workspaces: null, scopes: null } as const;
+    const byKey: ToolCaller = { session: ada, principal: { kind: 'user', userId: 'ada', via: 'key', ceiling } };
+    const costs: Record<string, object> = {};
+    for (const [who, caller] of Object.entries({ local: asLocal(ada), byKey, holder: asHolder(ada) })) {
+      for (const reference of ['current', ada.id, child.id, 'task#2', 'aaab']) {
+        const { counted, reach } = countRequests(all.store);
+        await reach.find(reference, caller);
+        costs[`${who}: ${reference}`] = counted;
+      }
+    }
+    return costs;
+  }
+
+  test('is found with as many requests to the store and records from it, however many sessions there are', async () => {
+    const few = await countCosts();
+    expect(few).toMatchObject({
+      'local: task#2': { requests: 1, records: 1 },
+      'byKey: aaab': { requests: 1, records: 1 },
+      'holder: current': { requests: 1, records: 1 },
+    });
+    for (let i = 0; i < 50; i++) await Promise.all([all.open('ada', { name: `more#${i}` }), all.open(`user-${i}`)]);
+    expect(await countCosts()).toEqual(few);
+  });
+
+  test.runIf(proof)('is found in less than ten milliseconds among ten thousand', async () => {
+    type Figures = Record<'id' | 'name' | 'prefix', { medianMs: number }> & { limitMs: number };
+    const { limitMs, ...figures } = await runBench<Figures>('resolution.js', 'measureResolution');
+    for (const way of ['id', 'name', 'prefix'] as const) expect(figures[way].medianMs, way).toBeLessThan(limitMs);
   });
 });
