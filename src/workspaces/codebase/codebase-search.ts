@@ -7,6 +7,7 @@ import type { SessionFiles } from '../session-files.ts';
 import type { CodeIndexes } from './code-indexes.ts';
 import { type FolderIndex, type IndexProgress, isHiddenPath, markOf } from './folder-index.ts';
 import type { Candidate } from './index-database.ts';
+import { IndexError } from './index-thread.ts';
 import { type RankOptions, type ReadPassage, rankMatches } from './rank-matches.ts';
 import { splitLines, splitPassages, takePassage } from './split-passages.ts';
 import { splitQuestion, splitWords } from './split-words.ts';
@@ -77,8 +78,10 @@ export async function searchCodebase(
   const index = indexes.open(files.place);
   await prepareIndex(index, files);
   const query = { terms, question, start, isFolder: kind === 'folder' };
-  const isReady = index.progress.state === 'ready';
-  const found = await (isReady ? searchIndex(index, files, query) : searchIncomplete(index, files, query));
+  const found =
+    index.progress.state === 'ready'
+      ? await searchIndex(index, files, query).catch((error) => searchWithout(error, files, query))
+      : await searchIncomplete(index, files, query);
   const ranked = rankMatches(found.read, { ...found, terms, limit });
   return { matches: showMatches(ranked, found.lines), index: index.progress };
 }
@@ -137,6 +140,12 @@ async function readCandidates(
     for (const passage of passages) read.push({ path, ...passage });
   }
   return { read, lines };
+}
+
+/** Searches by reading files if the index has failed. */
+function searchWithout(error: unknown, files: SessionFiles, query: SearchedQuestion): Promise<FoundPassages> {
+  if (error instanceof IndexError) return searchByReading(files, query);
+  throw error;
 }
 
 /**

@@ -1,6 +1,7 @@
 import { isAmbitError } from '../../errors.ts';
 import type { WorkspaceBackend } from '../backends/backend.ts';
 import { readAhead } from '../search/grep.ts';
+import { createIgnoreJudge } from '../search/ignore-rules.ts';
 import { createSearchBudget } from '../search/search-budget.ts';
 import { walkFiles } from '../search/walk-files.ts';
 import type { InBackground } from '../session-files.ts';
@@ -66,6 +67,8 @@ const walkLimits = { entries: 1_000_000, ms: 120_000 };
 const maxBatchFiles = 32;
 const maxBatchBytes = 256 * 1024;
 const maxNoted = 1000;
+/** A folder that takes longer to read is read more seldom, in proportion. */
+const longReadMs = 200;
 
 interface FoundFiles {
   readonly files: readonly FileMark[];
@@ -76,8 +79,9 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
   const { file, prepareFile, thread, embeddings, signal, takeTurn, onFailure, limits = defaultLimits } = options;
   let progress: IndexProgress = { state: 'building', files: 0, total: 0, partial: false };
   let running: Promise<void> | undefined;
+  let embedding: Promise<void> | undefined;
   let following: Promise<void> | undefined;
-  let lastEnd = Number.NEGATIVE_INFINITY;
+  let pauseUntil = Number.NEGATIVE_INFINITY;
   let needsWalk = false;
   let noted = new Set<string>();
   let isClosed = false;
@@ -91,56 +95,26 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
     const { isComplete: wasComplete } = await thread.call(file, 'measure');
     progress = { ...progress, state: wasComplete ? 'ready' : 'building' };
     const { files, isComplete } = await listFiles(backend, limits, signal);
-    const changed = await findChanged(files);
+    const changed = await findChanged(options, files);
     progress = { ...progress, files: files.length - changed.length, total: files.length, partial: !isComplete };
     const isFull = await putFiles(backend, changed);
     const kept = new Set(files.map(({ path }) => path));
     await thread.call(file, 'finish', isComplete ? kept : undefined);
     progress = { ...progress, state: 'ready', partial: !isComplete || isFull };
     currentIn = thread.run;
-    if (embeddings !== undefined) await embedPassages(embeddings, { file, thread, backend, signal });
-  }
-
-  async function findChanged(files: readonly FileMark[]): Promise<FileMark[]> {
-    const changed: FileMark[] = [];
-    for (let at = 0; at < files.length; at += 1000) {
-      changed.push(...(await thread.call(file, 'findChanged', files.slice(at, at + 1000))));
-    }
-    return changed;
   }
 
   /** Reads and indexes files. Returns true if the index is full. */
-  async function putFiles(backend: Pick<WorkspaceBackend, 'open'>, changed: readonly FileMark[]): Promise<boolean> {
-    let at = 0;
-    while (at < changed.length) {
-      signal.throwIfAborted();
-      const batch: SentFile[] = [];
-      const bytes = new Map<string, Uint8Array>();
-      let size = 0;
-      const next = changed.slice(at, at + maxBatchFiles);
-      for await (const read of readAhead(backend, listPaths(next))) {
-        bytes.set(read.path, new Uint8Array(read.bytes));
-        size += read.bytes.length;
-        if (size > maxBatchBytes) break;
-      }
-      // A file that could not be read is indexed without text, so that it is not read again each time.
-      const isCut = size > maxBatchBytes;
-      const last = isCut ? next.findIndex(({ path }) => path === [...bytes.keys()].at(-1)) + 1 : next.length;
-      for (const mark of next.slice(0, last)) batch.push({ ...mark, bytes: bytes.get(mark.path) });
-      try {
-        await thread.call(file, 'put', batch);
-      } catch (error) {
-        if (error instanceof IndexError && error.isFull) return true;
-        throw error;
-      }
-      at += last;
-      progress = { ...progress, files: Math.min(progress.total, progress.files + last) };
-    }
-    return false;
+  function putFiles(backend: Pick<WorkspaceBackend, 'open'>, changed: readonly FileMark[]): Promise<boolean> {
+    return sendFiles(options, backend, changed, (count) => {
+      progress = { ...progress, files: Math.min(progress.total, progress.files + count) };
+    });
   }
 
   async function applyChange(backend: WorkspaceBackend, path: string): Promise<void> {
-    const found = isHiddenPath(path) ? undefined : await backend.stat(path).catch(() => undefined);
+    const judge = createIgnoreJudge(backend, '.', createSearchBudget());
+    const isLeftOut = isHiddenPath(path) || (await judge.isSkipped(path, false));
+    const found = isLeftOut ? undefined : await backend.stat(path).catch(() => undefined);
     if (found?.kind === 'folder') needsWalk = true;
     else if (found?.kind === 'file' && found.path === path && found.bytes <= maxIndexedBytes)
       await putFiles(backend, [{ path, mark: markOf(found) }]);
@@ -148,7 +122,9 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
   }
 
   function startRefresh(inBackground: InBackground): Promise<void> {
+    const started = performance.now();
     return takeTurn(() => inBackground(build))
+      .then(() => startEmbedding(inBackground))
       .catch((error: unknown) => {
         if (signal.aborted || isClosed) return;
         // The files are gone or closed with their session; else there is no index here.
@@ -158,8 +134,22 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
         }
       })
       .finally(() => {
-        lastEnd = performance.now();
+        const now = performance.now();
+        // A large folder is not read all the time.
+        pauseUntil = now + limits.refreshMs * Math.max(1, (now - started) / longReadMs);
         running = undefined;
+      });
+  }
+
+  /** Embeds passages without keeping anybody waiting: a provider may take minutes. */
+  function startEmbedding(inBackground: InBackground): void {
+    if (embeddings === undefined || embedding !== undefined) return;
+    embedding = inBackground((backend) => embedPassages(embeddings, { file, thread, backend, signal }))
+      .catch((error: unknown) => {
+        if (!signal.aborted && !isClosed) onFailure(error);
+      })
+      .finally(() => {
+        embedding = undefined;
       });
   }
 
@@ -172,8 +162,7 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
       });
       return following;
     }
-    const isRecent = performance.now() - lastEnd < limits.refreshMs;
-    if (isRecent && !needsWalk && isCurrent()) return Promise.resolve();
+    if (performance.now() < pauseUntil && !needsWalk && isCurrent()) return Promise.resolve();
     // An index in memory has gone with the thread.
     if (!isCurrent() && isInMemory(file)) progress = { ...progress, state: 'building' };
     running = startRefresh(inBackground);
@@ -213,7 +202,7 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
 
     async close() {
       isClosed = true;
-      await running;
+      await Promise.all([running, embedding]);
       await thread.call(file, 'close').catch(() => {});
     },
   };
@@ -248,3 +237,49 @@ async function listFiles(backend: WorkspaceBackend, limits: IndexLimits, signal:
 }
 
 const listPaths = (files: readonly FileMark[]): string[] => files.map(({ path }) => path);
+
+type ThreadedIndex = Pick<FolderIndexOptions, 'file' | 'thread' | 'signal'>;
+
+async function findChanged({ file, thread }: ThreadedIndex, files: readonly FileMark[]): Promise<FileMark[]> {
+  const changed: FileMark[] = [];
+  for (let at = 0; at < files.length; at += 1000) {
+    changed.push(...(await thread.call(file, 'findChanged', files.slice(at, at + 1000))));
+  }
+  return changed;
+}
+
+/** Reads files and sends them to the index, some at a time. Returns true if the index is full. */
+async function sendFiles(
+  { file, thread, signal }: ThreadedIndex,
+  backend: Pick<WorkspaceBackend, 'open'>,
+  changed: readonly FileMark[],
+  onSent: (count: number) => void,
+): Promise<boolean> {
+  for (let at = 0; at < changed.length; ) {
+    signal.throwIfAborted();
+    const batch = await readBatch(backend, changed.slice(at, at + maxBatchFiles));
+    try {
+      await thread.call(file, 'put', batch);
+    } catch (error) {
+      if (error instanceof IndexError && error.isFull) return true;
+      throw error;
+    }
+    at += batch.length;
+    onSent(batch.length);
+  }
+  return false;
+}
+
+/** Reads the first of these files, up to a size. A file that cannot be read has no text, and is not read again each time. */
+async function readBatch(backend: Pick<WorkspaceBackend, 'open'>, next: readonly FileMark[]): Promise<SentFile[]> {
+  const read = new Map<string, Uint8Array>();
+  let [size, lastPath] = [0, ''];
+  for await (const { path, bytes } of readAhead(backend, listPaths(next))) {
+    read.set(path, new Uint8Array(bytes));
+    size += bytes.length;
+    lastPath = path;
+    if (size > maxBatchBytes) break;
+  }
+  const count = size > maxBatchBytes ? next.findIndex(({ path }) => path === lastPath) + 1 : next.length;
+  return next.slice(0, count).map((mark) => ({ ...mark, bytes: read.get(mark.path) }));
+}

@@ -151,7 +151,11 @@ function isBelow(folder: string, path: string): boolean {
 }
 
 /** Creates a judge for a search from a folder, which itself is never skipped. */
-export function createIgnoreJudge(files: SessionFiles, start: string, budget: SearchBudget): IgnoreJudge {
+export function createIgnoreJudge(
+  files: Pick<SessionFiles, 'open' | 'list'>,
+  start: string,
+  budget: SearchBudget,
+): IgnoreJudge {
   const levels = new Map<string, Promise<IgnoreLevel>>();
   const levelOf = (folder: string): Promise<IgnoreLevel> => {
     const known = levels.get(folder);
