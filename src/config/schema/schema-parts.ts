@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { workspaceSlug } from '../../lib/text/name-patterns.ts';
 import { normalizeTrust, trustSpellings } from '../../rules/trust-level.ts';
 import { isLoopbackHost } from './listen-rules.ts';
 
@@ -6,8 +7,9 @@ import { isLoopbackHost } from './listen-rules.ts';
 const maxTimerSeconds = 2_147_483;
 const maxLifeSeconds = 31_536_000;
 
+export { workspaceSlug };
+
 export const serverName = /^[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?$/;
-export const workspaceSlug = /^[a-z0-9][a-z0-9\-_.]{0,62}$/;
 
 export const trustLevel = z.enum(trustSpellings).transform((spelling) => normalizeTrust(spelling) ?? 'sandboxed');
 

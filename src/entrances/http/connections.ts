@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { ShortLivedSet } from '../../lib/async/short-lived-set.ts';
+import { networkOf } from '../../lib/net/host-and-port.ts';
 
 /** The descriptors for everything else: stores, journals, and three pipes for each process. */
 const otherDescriptors = 384;
@@ -196,19 +197,6 @@ const parserStop = -1;
 function stopParsing(socket: Socket): void {
   const { parser } = socket as Socket & { readonly parser?: { onIncoming?: unknown } | null };
   if (typeof parser?.onIncoming === 'function') parser.onIncoming = () => parserStop;
-}
-
-/** Returns an IPv4 address, or the half of an IPv6 address that identifies its owner. */
-export function networkOf(address: string): string {
-  if (address.includes('.')) return address.replace(/^::ffff:/i, '');
-  const [before = '', after] = address.toLowerCase().replace(/%.*$/s, '').split('::', 2);
-  const groups = before === '' ? [] : before.split(':');
-  if (after !== undefined) {
-    const rest = after === '' ? [] : after.split(':');
-    while (groups.length + rest.length < 8) groups.push('0');
-    groups.push(...rest);
-  }
-  return groups.slice(0, 4).join(':');
 }
 
 /** Limits the connections to those that this process has descriptors for. */

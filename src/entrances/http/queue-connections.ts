@@ -1,6 +1,6 @@
 import { maxHeaderSize, type Server } from 'node:http';
 import type { Socket } from 'node:net';
-import { networkOf } from './connections.ts';
+import { networkOf } from '../../lib/net/host-and-port.ts';
 
 const headEnd = '\r\n\r\n';
 

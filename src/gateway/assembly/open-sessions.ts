@@ -150,7 +150,7 @@ async function openWebhook(
     import('../../sessions/events/webhook-queue.ts'),
     import('../../sessions/events/webhook.ts'),
   ]);
-  const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile);
+  const key = await openWebhookKey(join(dataDir, 'webhook-secret'), settings.secretFile, 'events.webhook.secretFile');
   const queue = openWebhookQueue(join(dataDir, 'webhook'), log);
   return createWebhook({ url: settings.url, key, lifecycle, log, queue });
 }

@@ -1,5 +1,6 @@
 import type { JWTPayload, JWTVerifyGetKey } from 'jose';
 import { AmbitError } from '../../errors.ts';
+import { createConcurrencyLimit } from '../../lib/async/mutex.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
 import { createUserName, findCeiling, findPermissions, type JwtIssuer, readRoles, readScopes } from './claims.ts';
@@ -153,22 +154,4 @@ function describeRejection(error: unknown): string {
   const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
   if (typeof code !== 'string') return 'its signature or claims are not valid';
   return typeof claim === 'string' ? `${code} (${claim})` : code;
-}
-
-/** Limits how many may run at once; the others wait in order. The returned function releases the slot. */
-function createConcurrencyLimit(maxConcurrent: number): () => Promise<() => void> {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-
-  function release(): void {
-    const next = waiting.shift();
-    if (next === undefined) running--;
-    else next();
-  }
-
-  return async function acquire() {
-    if (running >= maxConcurrent) await new Promise<void>((resolve) => waiting.push(resolve));
-    else running++;
-    return release;
-  };
 }

@@ -12,6 +12,24 @@ export function createMutex(): () => Promise<() => void> {
   };
 }
 
+/** Limits how many may run at once; the others wait in order. The returned function releases the slot. */
+export function createConcurrencyLimit(maxConcurrent: number): () => Promise<() => void> {
+  const waiting: (() => void)[] = [];
+  let running = 0;
+
+  function release(): void {
+    const next = waiting.shift();
+    if (next === undefined) running--;
+    else next();
+  }
+
+  return async function acquire() {
+    if (running >= maxConcurrent) await new Promise<void>((resolve) => waiting.push(resolve));
+    else running++;
+    return release;
+  };
+}
+
 /** Runs work exclusively for each key, in order; different keys do not wait for each other. */
 export type KeyedMutex = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 

@@ -59,3 +59,16 @@ export type ResolveHost = (host: string) => Promise<readonly string[]>;
 
 export const resolveHost: ResolveHost = async (host) =>
   (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address);
+
+/** Returns an IPv4 address, or the half of an IPv6 address that identifies its owner. */
+export function networkOf(address: string): string {
+  if (address.includes('.')) return address.replace(/^::ffff:/i, '');
+  const [before = '', after] = address.toLowerCase().replace(/%.*$/s, '').split('::', 2);
+  const groups = before === '' ? [] : before.split(':');
+  if (after !== undefined) {
+    const rest = after === '' ? [] : after.split(':');
+    while (groups.length + rest.length < 8) groups.push('0');
+    groups.push(...rest);
+  }
+  return groups.slice(0, 4).join(':');
+}

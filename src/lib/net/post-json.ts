@@ -1,4 +1,4 @@
-import { request as httpRequest } from 'node:http';
+import { type ClientRequest, request as httpRequest, type IncomingMessage } from 'node:http';
 import { request as httpsRequest } from 'node:https';
 
 type PostResult =
@@ -9,6 +9,19 @@ type PostResult =
 const timeoutMs = 10_000;
 const drainMs = 1000;
 
+/** Starts a POST request on a connection of its own: a shared one may have been closed by the other side. */
+function startPost(url: URL, headers: Readonly<Record<string, string>>, body: string, signal: AbortSignal) {
+  const bytes = Buffer.from(body);
+  const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
+    method: 'POST',
+    agent: false,
+    signal,
+    headers: { ...headers, 'content-type': 'application/json', 'content-length': bytes.length },
+  });
+  request.end(bytes);
+  return request;
+}
+
 /** Sends one POST request. Redirects are not followed; they count as refusals. */
 export function postJson(
   url: URL,
@@ -17,13 +30,7 @@ export function postJson(
   signal: AbortSignal,
 ): Promise<PostResult> {
   return new Promise((resolve) => {
-    const bytes = Buffer.from(body);
-    const request = (url.protocol === 'https:' ? httpsRequest : httpRequest)(url, {
-      method: 'POST',
-      agent: false,
-      signal,
-      headers: { ...headers, 'content-type': 'application/json', 'content-length': bytes.length },
-    });
+    const request = startPost(url, headers, body, signal);
     const late = setTimeout(() => request.destroy(new Error('no answer in time')), timeoutMs);
     const settle = (posted: PostResult) => {
       clearTimeout(late);
@@ -38,11 +45,43 @@ export function postJson(
       const taken = statusCode >= 200 && statusCode < 300;
       settle(taken ? { taken } : { taken, why: `status ${statusCode}`, status: statusCode });
     });
-    request.on('error', (error: NodeJS.ErrnoException) =>
-      settle({ taken: false, why: error.code ?? (signal.aborted ? 'broken off' : error.message) }),
-    );
-    // An upgrade ends a request without a response or an error. After either of these, this does nothing.
-    request.on('close', () => settle({ taken: false, why: 'no answer' }));
-    request.end(bytes);
+    onFailure(request, signal, (why) => settle({ taken: false, why }));
   });
+}
+
+/** Sends one POST request and reads the whole answer. Redirects are not followed. Rejects with a short reason. */
+export function postForAnswer(
+  url: URL,
+  headers: Readonly<Record<string, string>>,
+  body: string,
+  { signal, maxBytes }: { readonly signal: AbortSignal; readonly maxBytes: number },
+): Promise<{ readonly status: number; readonly text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = startPost(url, headers, body, signal);
+    const fail = (why: string) => reject(new Error(why));
+    request.on('response', (response: IncomingMessage) => {
+      const parts: Buffer[] = [];
+      let length = 0;
+      response.on('data', (part: Buffer) => {
+        length += part.length;
+        parts.push(part);
+        if (length <= maxBytes) return;
+        fail('the answer is too long');
+        request.destroy();
+      });
+      response.on('end', () =>
+        resolve({ status: response.statusCode ?? 0, text: Buffer.concat(parts).toString('utf8') }),
+      );
+      response.on('error', () => fail(signal.aborted ? 'broken off' : 'the answer broke off'));
+    });
+    onFailure(request, signal, fail);
+  });
+}
+
+function onFailure(request: ClientRequest, signal: AbortSignal, fail: (why: string) => void): void {
+  request.on('error', (error: NodeJS.ErrnoException) =>
+    fail(signal.aborted ? 'broken off' : (error.code ?? error.message)),
+  );
+  // An upgrade ends a request without a response or an error. After either of these, this does nothing.
+  request.on('close', () => fail('no answer'));
 }

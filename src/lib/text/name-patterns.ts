@@ -1,6 +1,7 @@
 /** The pattern of user names, wherever they come from: an orchestrator, a command, the configuration. */
 export const userNamePattern = /^[A-Za-z0-9][A-Za-z0-9._@|:-]{0,127}$/;
 export const teamNamePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
+export const workspaceSlug = /^[a-z0-9][a-z0-9\-_.]{0,62}$/;
 
 /** Marks that people and editors add to copies; group 1 is the name of the original. */
 const copyPatterns = [

@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto';
+import { createHmac, hkdfSync, randomBytes } from 'node:crypto';
 import { AmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import { loadOrCreateSecret, readSecret } from '../../lib/fs/private-files.ts';
@@ -9,9 +9,12 @@ import type { QueuedEvent, WebhookQueue } from './webhook-queue.ts';
 
 const prefix = 'whsec_';
 
-/** The key that signs webhooks as in Standard Webhooks: `v1,` and the HMAC over id, time and body. */
+/** A secret that signs requests as in Standard Webhooks. */
 interface WebhookKey {
+  /** Returns `v1,` and the HMAC over id, time and body. */
   sign(id: string, seconds: number, body: string): string;
+  /** Returns a short hash of a text that nobody can compute without the secret. */
+  fingerprint(text: string): string;
 }
 
 /** Posts the changes that this process made to sessions, one event after the other. */
@@ -144,23 +147,38 @@ export function createWebhook(options: WebhookOptions): Webhook {
   };
 }
 
-export async function openWebhookKey(own: string, given: string | undefined): Promise<WebhookKey> {
-  const text =
-    given === undefined
-      ? await loadOrCreateSecret(own, () => prefix + randomBytes(32).toString('base64'))
-      : readSecret(given);
-  if (text === undefined) {
-    throw new AmbitError('CONFIG_INVALID', { what: `events.webhook.secretFile: there is no file ${given}.` });
-  }
+/** A file with a secret, and the key of the configuration that names it. */
+interface SecretFile {
+  readonly file: string;
+  readonly key: string;
+}
+
+/** Opens the configured secret, or the secret in the file `own`, which is created on first use. */
+export async function openWebhookKey(own: string, given: string | undefined, key: string): Promise<WebhookKey> {
+  if (given !== undefined) return readWebhookKey({ file: given, key });
+  const text = await loadOrCreateSecret(own, () => prefix + randomBytes(32).toString('base64'));
+  return parseWebhookKey(text, { file: own, key });
+}
+
+export function readWebhookKey(from: SecretFile): WebhookKey {
+  const text = readSecret(from.file);
+  if (text !== undefined) return parseWebhookKey(text, from);
+  throw new AmbitError('CONFIG_INVALID', { what: `${from.key}: there is no file ${from.file}.` });
+}
+
+function parseWebhookKey(text: string, { file, key }: SecretFile): WebhookKey {
   const base64 = text.startsWith(prefix) ? text.slice(prefix.length) : '';
-  const key = Buffer.from(base64, 'base64');
-  if (key.length < 24 || key.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, '')) {
+  const bytes = Buffer.from(base64, 'base64');
+  if (bytes.length < 24 || bytes.toString('base64').replace(/(?<!=)=+$/, '') !== base64.replace(/(?<!=)=+$/, '')) {
     throw new AmbitError('CONFIG_INVALID', {
-      what: `The secret of the webhook in ${given ?? own} must be "${prefix}" followed by at least 24 bytes in base64.`,
-      hint: 'Remove events.webhook.secretFile to have one created.',
+      what: `The secret in ${file} must be "${prefix}" followed by at least 24 bytes in base64.`,
+      hint: `Remove ${key} to have one created.`,
     });
   }
+  const hmac = (secret: Buffer, content: string) => createHmac('sha256', secret).update(content).digest();
+  const forFingerprints = Buffer.from(hkdfSync('sha256', bytes, '', 'ambit fingerprints', 32));
   return {
-    sign: (id, seconds, body) => `v1,${createHmac('sha256', key).update(`${id}.${seconds}.${body}`).digest('base64')}`,
+    sign: (id, seconds, body) => `v1,${hmac(bytes, `${id}.${seconds}.${body}`).toString('base64')}`,
+    fingerprint: (content) => hmac(forFingerprints, content).toString('hex').slice(0, 32),
   };
 }

@@ -122,7 +122,7 @@ test('a folder that cannot be written is logged once, and no call fails', () => 
 
 test('L13: what was not delivered when a process ended or was killed is delivered by the next, under the same id', async () => {
   const store = openMemoryStore();
-  const key = await openWebhookKey(join(folder, 'key'), undefined);
+  const key = await openWebhookKey(join(folder, 'key'), undefined, 'events.webhook.secretFile');
   const start = () => {
     const lifecycle = createLifecycle(store);
     const options = { url: receiver.url, key, lifecycle, log, pauseMs: 60_000 };

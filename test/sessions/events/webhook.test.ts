@@ -177,7 +177,7 @@ test('what waits is bounded, and given up when it is old', async (context) => {
   const { folder, lines, log, receiver } = await prepare(context);
   const store = openMemoryStore();
   const lifecycle = createLifecycle(store);
-  const key = await openWebhookKey(join(folder, 'key'), undefined);
+  const key = await openWebhookKey(join(folder, 'key'), undefined, 'events.webhook.secretFile');
   receiver.answer = () => ({ status: 500 });
   const webhook = createWebhook({ url: receiver.url, key, lifecycle, log, pauseMs: 1, maxAgeMs: 50, maxWaiting: 3 });
   const ids = Array.from({ length: 10 }, (_, i) => `session-${i}`);
