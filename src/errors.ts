@@ -337,7 +337,7 @@ export const errorTable = {
     retryable: false,
   },
   IDENTITY_UNAVAILABLE: {
-    sentence: 'The keys of the identity provider are not available, so its tokens cannot be verified.',
+    sentence: 'The system that issued the credential does not answer, so the credential cannot be verified.',
     hint: 'Try again shortly. The operator finds the reason in the log.',
     http: 503,
     rpc: 1058,

@@ -2,6 +2,7 @@ import type { Config } from '../config/schema/schema.ts';
 import type { PolicyAdmin } from '../context/for-models/governance.ts';
 import type { Directory } from '../identity/directory.ts';
 import type { JwtIdentity } from '../identity/jwt/jwt-identity.ts';
+import type { PresentedCredential, Principal } from '../identity/principal.ts';
 import type { Journal } from '../observability/journal/journal.ts';
 import type { EntranceRefusal } from '../observability/journal/refusals.ts';
 import type { Log } from '../observability/log/log.ts';
@@ -128,6 +129,8 @@ export interface Gateway extends Operator, OperatorAuth, ServerAccess {
   readonly handleTransport: Next<TransportRequest, TransportResult>;
   /** Finds the principal of a credential. Entrances use it before they read the body. */
   readonly identify: Identify;
+  /** Verifies the key of a request again while it is served, if another system issued it. Call the result at its end. */
+  holdKey(principal: Principal, credential: PresentedCredential): (() => void) | undefined;
   /** Records what an entrance refused by itself. Many refusals of one kind are recorded as a count. */
   recordRefusal(refusal: EntranceRefusal): void;
   readonly metrics: Metrics;

@@ -15,6 +15,7 @@ type FileRole = 'secret' | 'setting' | 'included' | 'given';
 export const fileKeys = {
   'listen.tls.cert': 'setting',
   'listen.tls.key': 'secret',
+  'auth.keys.secretFile': 'secret',
   'credentials.keyFile': 'secret',
   'events.webhook.secretFile': 'secret',
   'servers.*.oauth.clientSecretFile': 'secret',
@@ -70,8 +71,13 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
       [slug, workspace.path === undefined ? workspace : { ...workspace, path: absolute(workspace.path) }] as const,
   );
   const { keyFile } = config.credentials;
+  const { keys } = config.auth;
   return {
     ...config,
+    auth:
+      keys?.secretFile === undefined
+        ? config.auth
+        : { ...config.auth, keys: { ...keys, secretFile: absolute(keys.secretFile) } },
     credentials: keyFile === undefined ? {} : { keyFile: absolute(keyFile) },
     listen: tls === undefined ? listen : { ...listen, tls: { cert: absolute(tls.cert), key: absolute(tls.key) } },
     events:

@@ -1,7 +1,16 @@
 import { z } from 'zod';
 import { type StoreKind, type StoreKindName, type StoreSettings, storeKinds } from '../../stores/store-kinds.ts';
 import { jwtSchema } from './schema-jwt.ts';
-import { byteCount, filePath, httpUrl, lifeSeconds, positiveCount, timerSeconds, trustLevel } from './schema-parts.ts';
+import {
+  byteCount,
+  filePath,
+  httpUrl,
+  lifeSeconds,
+  positiveCount,
+  secureUrl,
+  timerSeconds,
+  trustLevel,
+} from './schema-parts.ts';
 import { headerMap } from './schema-server.ts';
 
 const bareHost = z.string().regex(/^[A-Za-z0-9._:%-]{1,253}$/, {
@@ -60,6 +69,20 @@ export const authSchema = z.strictObject({
     .default('refuse')
     .describe('Whether an invalid credential is refused or treated as anonymous.'),
   jwt: jwtSchema.prefault([]).describe('Identity providers whose access tokens are accepted.'),
+  keys: z
+    .strictObject({
+      url: secureUrl.describe('URL that Ambit asks whether a key is valid.'),
+      secretFile: filePath
+        .optional()
+        .describe(
+          'File with the secret that signs the requests. Default: a file that Ambit creates in the data directory.',
+        ),
+      cacheSeconds: positiveCount(300)
+        .default(30)
+        .describe('Time for which an accepted key is not checked again. A revoked key works for at most this long.'),
+    })
+    .optional()
+    .describe('Callback that verifies the keys of another system.'),
 });
 
 const kindNames = Object.keys(storeKinds) as StoreKindName[];
@@ -125,7 +148,7 @@ export const sessionsSchema = z.strictObject({
     .enum(['auto', 'always', 'never'])
     .default('auto')
     .describe(
-      'Whether direct sessions are allowed. "auto" refuses them as soon as an identity provider is configured or keys of more than one user exist.',
+      'Whether direct sessions are allowed. "auto" refuses them as soon as an identity provider or auth.keys is configured, or keys of more than one user exist.',
     ),
   bindAddress: z
     .boolean()

@@ -103,7 +103,11 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
         rule: 'listen.maxConnections',
       });
     }
-    response.once('close', () => connections.finishRequest(socket));
+    const releaseKey = gateway.holdKey(principal, getCredential(request));
+    response.once('close', () => {
+      connections.finishRequest(socket);
+      releaseKey?.();
+    });
     return { key, isStranger: false, names: journalNames(principal) };
   }
 

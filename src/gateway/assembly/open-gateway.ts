@@ -24,7 +24,7 @@ export function openGateway(options: GatewayOptions): Promise<Gateway> {
       await sweepSessionFolders(options.dataDir, storage.store, sessions.folders);
     const observability = openObservability({ storage, sessions, environment, serverListener }, closing);
     const upstreams = await openUpstreams({ storage, sandbox, sessions, observability, credentials }, closing);
-    const pipeline = openPipeline({ storage, sandbox, sessions, observability, upstreams, options }, closing);
+    const pipeline = await openPipeline({ storage, sandbox, sessions, observability, upstreams, options }, closing);
     const parts = { storage, sandbox, sessions, observability, upstreams, pipeline };
     const { reload } = reactToChange(parts, closing);
     storage.recordOpened();
@@ -46,7 +46,7 @@ function createGateway(
   const { sessions, lifecycle, directory } = own;
   const { approvals, callers, links, auth, verdicts } = upstreams;
   const { activity } = observability;
-  const { serve, handleTransport, identify, jwt, access } = pipeline;
+  const { serve, handleTransport, identify, jwt, holdKey, access } = pipeline;
   const { credentials, logins } = auth;
   return {
     ...createCommonOperator(storage, own),
@@ -66,6 +66,7 @@ function createGateway(
     handleTransport,
     identify,
     jwt,
+    holdKey,
     credentials,
     logins,
     openAuth: async () => auth,

@@ -1,4 +1,13 @@
+import { join } from 'node:path';
+import type { Config } from '../../config/schema/schema.ts';
+import {
+  createExternalKeys,
+  type ExternalKeys,
+  isExternalKeyId,
+  type KeyCallback,
+} from '../../identity/external-keys.ts';
 import { createJwtIdentity } from '../../identity/jwt/jwt-identity.ts';
+import { openWebhookKey, readWebhookKey } from '../../sessions/events/webhook.ts';
 import { sessionScopeKey } from '../../sessions/narrowed-sessions.ts';
 import { createRequestRateLimit } from '../../sessions/request-rate.ts';
 import { createUserSessions } from '../../sessions/user-sessions.ts';
@@ -23,7 +32,10 @@ import { type OwnToolParts, openOwnTools } from './open-own-tools.ts';
 import type { GatewayParts } from './react-to-change.ts';
 
 /** The pipelines, and the state of their stages that other parts need. */
-export interface GatewayPipeline extends OwnToolParts, Pick<Gateway, 'serve' | 'handleTransport' | 'identify' | 'jwt'> {
+export interface GatewayPipeline
+  extends OwnToolParts,
+    Pick<Gateway, 'serve' | 'handleTransport' | 'identify' | 'jwt' | 'holdKey'> {
+  readonly externalKeys: ExternalKeys;
   readonly aggregate: Aggregate;
   readonly cache: ResultCache;
   readonly listeners: ToolListeners;
@@ -33,7 +45,7 @@ interface PipelineOptions extends Omit<GatewayParts, 'pipeline'> {
   readonly options: Pick<GatewayOptions, 'watchStages' | 'arrangeStages' | 'embeddings'>;
 }
 
-export function openPipeline(options: PipelineOptions, closing: ClosingStack): GatewayPipeline {
+export async function openPipeline(options: PipelineOptions, closing: ClosingStack): Promise<GatewayPipeline> {
   const { storage, sessions: parts, upstreams } = options;
   const { settings, config: first, log } = storage;
   const { config } = settings;
@@ -60,7 +72,23 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
     createListReply,
   });
   const jwt = createJwtIdentity(first.auth.jwt, log);
-  const identify = createIdentify({ sessions, keys: directory.keys, verifyJwt: jwt?.verify, log, ...first.auth });
+  const { keys } = directory;
+  const externalKeys = await openExternalKeys(options, closing);
+  const { anonymous, onInvalidKey } = first.auth;
+  const verifyJwt = jwt?.verify;
+  const identify = createIdentify({
+    sessions,
+    keys,
+    externalKeys: {
+      mayBeKey: externalKeys.mayBeKey,
+      // All callers behind a proxy have its address.
+      verify: (presented, address) => externalKeys.verify(presented, first.listen.behindProxy ? undefined : address),
+    },
+    verifyJwt,
+    log,
+    anonymous,
+    onInvalidKey,
+  });
   const stageParts: PipelineParts = {
     ...storage,
     ...parts,
@@ -80,7 +108,13 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
     send,
     callCache,
     identify,
-    identity: { keys: directory.keys, onRevoked: directory.onRevoked },
+    identity: {
+      verifyKey: (presented) => (presented.kind === 'ambk' ? keys : externalKeys).verify(presented),
+      onRevoked(listener) {
+        directory.onRevoked(listener);
+        externalKeys.onRevoked(listener);
+      },
+    },
     selecting: { config, callers, log },
     keys: settings.keys,
     resolving: {
@@ -88,14 +122,58 @@ export function openPipeline(options: PipelineOptions, closing: ClosingStack): G
       callers,
       chooseWorkspace: createChooseWorkspace(config),
       findTransportSession: transports.findSession,
-      ...createUserSessions({ sessions, keys: directory.keys, open: parts.open, log }),
+      ...createUserSessions({
+        sessions,
+        keys: { isGood: async (id) => (isExternalKeyId(id) ? externalKeys.isGood(id) : keys.isGood(id)) },
+        open: parts.open,
+        log,
+      }),
     },
   };
   const { watchStages, arrangeStages: arrange = (list) => list } = options.options;
   const stages = arrange(requestPipeline(stageParts));
   const serve = composeRequestStages(stages, resolution.revision, watchStages);
   const handleTransport = composeStages(transportPipeline(stageParts));
-  return { ...owned, serve, handleTransport, identify, jwt, aggregate, cache, listeners };
+  return {
+    ...owned,
+    serve,
+    handleTransport,
+    identify,
+    jwt,
+    externalKeys,
+    holdKey: (principal, credential) =>
+      principal.kind === 'user' && isExternalKeyId(principal.keyId) && credential.kind === 'bearer'
+        ? externalKeys.hold(principal, credential.presented)
+        : undefined,
+    aggregate,
+    cache,
+    listeners,
+  };
+}
+
+async function openExternalKeys(
+  { storage, observability }: PipelineOptions,
+  closing: ClosingStack,
+): Promise<ExternalKeys> {
+  const { log, config, paths } = storage;
+  const externalKeys = createExternalKeys({ log, onResult: observability.metrics.externalKeyVerified });
+  closing.push(externalKeys.close);
+  const callback = openKeyCallback(config.auth.keys, paths.dataDir);
+  await callback?.secret;
+  externalKeys.replace(callback);
+  return externalKeys;
+}
+
+/** Opens the callback of a configuration, if it has one. Throws if the configured secret cannot be used. */
+export function openKeyCallback(settings: Config['auth']['keys'], dataDir: string): KeyCallback | undefined {
+  if (settings === undefined) return undefined;
+  const { secretFile, ...callback } = settings;
+  const key = 'auth.keys.secretFile';
+  const secret =
+    secretFile === undefined
+      ? openWebhookKey(join(dataDir, 'key-callback-secret'), undefined, key)
+      : readWebhookKey({ file: secretFile, key });
+  return { ...callback, secret };
 }
 
 function openTransportStore({ storage, sessions: parts, upstreams }: PipelineOptions, own: InProcessServer) {

@@ -68,8 +68,11 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   const directory = createDirectory({ documents, watch, declared: () => config().governance });
   closing.push(directory.close);
   const { keys } = directory;
-  // An identity provider has several users.
-  const ofSeveralUsers = async () => config().auth.jwt.length > 0 || keys.areOfSeveralUsers();
+  // An identity provider and another system with keys have several users.
+  const ofSeveralUsers = async () => {
+    const { jwt, keys: callback } = config().auth;
+    return jwt.length > 0 || callback !== undefined || keys.areOfSeveralUsers();
+  };
   const removalListeners: ((userId: string) => Promise<void>)[] = [];
   const onUserRemoved = async (userId: string) =>
     void (await Promise.all(removalListeners.map((hear) => hear(userId))));

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
@@ -8,7 +9,7 @@ import { createRestrictionEnforcer, type RestrictionEnforcer } from '../sessions
 import { cleanUpEndedSessions } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Observability } from './open-observability.ts';
-import type { GatewayPipeline } from './open-pipeline.ts';
+import { type GatewayPipeline, openKeyCallback } from './open-pipeline.ts';
 import type { Sandbox } from './open-sandbox.ts';
 import type { SessionParts } from './open-sessions.ts';
 import type { Storage } from './open-storage.ts';
@@ -33,6 +34,7 @@ export function reactToChange(parts: GatewayParts, closing: ClosingStack): Pick<
   closing.push(watchApprovals(parts));
   watchCredentials(parts);
   watchUsers(parts);
+  watchExternalKeys(parts);
   watchSessions(parts, bounds);
   // This closes first, so that the other parts still clean up after the sessions that end now.
   closing.push(async () => {
@@ -76,6 +78,15 @@ function watchUsers({ sessions: own, upstreams }: GatewayParts): void {
   });
 }
 
+/** Ends the sessions that were opened with a key of another system when that system no longer accepts it. */
+function watchExternalKeys({ storage, sessions: own, pipeline }: GatewayParts): void {
+  pipeline.externalKeys.onRevoked((userId, keyId) => {
+    storage.journal.record({ kind: 'gateway', event: 'key-revoked', userId, keyId });
+    // If the store fails, they stay until they expire. The key itself no longer works.
+    void own.sessions.endForKey(userId, keyId).catch(() => 0);
+  });
+}
+
 /** Ends or restricts the work for a session together with the session. */
 function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
   const { storage, sandbox, sessions: own, observability, upstreams, pipeline } = parts;
@@ -112,7 +123,7 @@ function watchSessions(parts: GatewayParts, bounds: RestrictionEnforcer): void {
 }
 
 function createReload(
-  { storage, sessions: own, observability, upstreams }: GatewayParts,
+  { storage, sessions: own, observability, upstreams, pipeline }: GatewayParts,
   bounds: RestrictionEnforcer,
 ): Gateway['reload'] {
   const { settings, paths, journal } = storage;
@@ -120,9 +131,13 @@ function createReload(
   return (next) => {
     assertOutOfReach({ ...paths, config: next });
     prepareWorkspaceFolders(next);
+    const { keys } = settings.config().auth;
+    const isSameCallback = isDeepStrictEqual(keys, next.auth.keys);
+    const callback = isSameCallback ? undefined : openKeyCallback(next.auth.keys, paths.dataDir);
     const follow = bounds.beforeReload(own.sessions.loaded(), settings.config());
     const changed = settings.replace(next);
     follow(next);
+    if (!isSameCallback) pipeline.externalKeys.replace(callback);
     verdicts.applyDefinitions(settings.servers().values());
     for (const name of changed) {
       links.retire(name);

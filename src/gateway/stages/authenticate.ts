@@ -1,4 +1,5 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { ExternalKeys } from '../../identity/external-keys.ts';
 import { looksLikeJwt } from '../../identity/jwt/verify-jwt.ts';
 import type { Keys } from '../../identity/keys.ts';
 import {
@@ -20,6 +21,8 @@ export interface IdentifyOptions {
   readonly keys: Pick<Keys, 'verify'>;
   /** Verifies a JWT and returns its user. Absent if no issuer is configured. */
   readonly verifyJwt?: ((presented: PresentedToken) => UserPrincipal | Promise<UserPrincipal>) | undefined;
+  /** Verifies keys of another system, if a callback is configured. */
+  readonly externalKeys?: Pick<ExternalKeys, 'mayBeKey' | 'verify'> | undefined;
   readonly anonymous: 'off' | 'loopback';
   readonly onInvalidKey: 'refuse' | 'anonymous';
   readonly log: Log;
@@ -52,7 +55,7 @@ export function authenticate(identify: Identify): BeforeStage<RequestBase, { rea
 
 /** Creates the function that turns credentials into principals, for entrances and for the pipeline. */
 export function createIdentify(options: IdentifyOptions): Identify {
-  const { sessions, keys, verifyJwt, log } = options;
+  const { sessions, keys, verifyJwt, externalKeys, log } = options;
   let warnedAt = -Infinity;
 
   /** Returns the anonymous principal if the configuration lets invalid tokens count as none. */
@@ -67,8 +70,9 @@ export function createIdentify(options: IdentifyOptions): Identify {
     return anonymous;
   }
 
-  function verifyCredential(presented: PresentedToken): Principal | Promise<Principal> {
+  function verifyCredential(presented: PresentedToken, address: string | undefined): Principal | Promise<Principal> {
     if (presented.kind === 'ambk') return keys.verify(presented);
+    if (externalKeys?.mayBeKey(presented)) return externalKeys.verify(presented, address);
     if (verifyJwt !== undefined && looksLikeJwt(presented)) return verifyJwt(presented);
     const session = sessions.verifyToken(presented);
     return session instanceof Promise ? session.then(createSessionPrincipal) : createSessionPrincipal(session);
@@ -79,7 +83,7 @@ export function createIdentify(options: IdentifyOptions): Identify {
       case 'pipe':
         return { kind: 'local', userId: sessions.get(credential.sessionId)?.userId ?? localUser };
       case 'bearer': {
-        const principal = verifyCredential(credential.presented);
+        const principal = verifyCredential(credential.presented, credential.address);
         if (!(principal instanceof Promise)) return principal;
         return principal.catch((error) => allowAnonymous(error, credential.loopback));
       }

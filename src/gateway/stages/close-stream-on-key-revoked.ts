@@ -1,17 +1,20 @@
 import { isAmbitError } from '../../errors.ts';
-import type { Keys } from '../../identity/keys.ts';
+import type { UserPrincipal } from '../../identity/principal.ts';
 import type { PresentedToken } from '../../identity/token.ts';
+import { mayUseSession } from '../../sessions/user-sessions.ts';
 import type { BeforeStage } from '../stage.ts';
 import { isListenStream } from './apply-token-scopes.ts';
 import type { SessionRequest } from './handle-transport.ts';
 
 export interface KeyRevocation {
-  readonly keys: Pick<Keys, 'verify'>;
+  verifyKey(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
   onRevoked(listener: (userId: string, keyId: string) => void): void;
 }
 
-/** A revoked key is reported at once. Expiry, rotation and removed users are polled. */
+/** A revoked key is reported at once. Expiry, rotation, removed users and keys of another system are polled. */
 const checkEveryMs = 2000;
+/** The errors that close a stream. An unavailable store says nothing about the key. */
+const closingCodes = new Set(['UNAUTHENTICATED', 'IDENTITY_UNAVAILABLE']);
 
 /** Closes the streams of a key that is no longer accepted. The session may go on with another key. */
 export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<SessionRequest, void> {
@@ -20,17 +23,21 @@ export function closeStreamOnKeyRevoked(options: KeyRevocation): BeforeStage<Ses
     for (const [look, keyId] of checks) if (keyId === revoked) look();
   });
 
-  function watchKey(presented: PresentedToken, keyId: string, { channel }: SessionRequest): void {
+  function watchKey(presented: PresentedToken, keyId: string, { channel, session }: SessionRequest): void {
     const stopWatching = () => {
       clearInterval(timer);
       checks.delete(checkKey);
     };
     const checkKey = () => {
       if (channel.isGone()) return stopWatching();
-      // An unavailable store says nothing about the key.
-      Promise.resolve(options.keys.verify(presented)).catch((error: unknown) => {
-        if (isAmbitError(error) && error.code === 'UNAUTHENTICATED') channel.close();
-      });
+      Promise.resolve(options.verifyKey(presented)).then(
+        (principal) => {
+          if (!mayUseSession(session, principal)) channel.close();
+        },
+        (error: unknown) => {
+          if (isAmbitError(error) && closingCodes.has(error.code)) channel.close();
+        },
+      );
     };
     const timer = setInterval(checkKey, checkEveryMs).unref();
     checks.set(checkKey, keyId);

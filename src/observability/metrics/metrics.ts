@@ -28,6 +28,7 @@ export interface Metrics {
   processFailed(server: string): void;
   processEnded(server: string): void;
   httpRefused(status: number): void;
+  externalKeyVerified(result: 'accepted' | 'refused' | 'failed' | 'limited'): void;
   /** Spans that reached their collector, or never will. */
   spans(result: 'sent' | 'dropped', count: number): void;
   text(): Promise<string>;
@@ -96,6 +97,11 @@ export function createMetrics(options: MetricsOptions): Metrics {
     ),
     processes: createGauges('ambit_processes_live', 'Running server processes.', 'server'),
     refused: createCounters('ambit_http_refusals_total', 'HTTP requests answered with 400 or above.', 'status'),
+    externalKeys: createCounters(
+      'ambit_external_keys_total',
+      'Checks of keys of another system, and their results.',
+      'result',
+    ),
     spans: createCounters('ambit_spans_total', 'Spans sent to the collector, and spans that were lost.', 'result'),
     memory: createGauges('process_resident_memory_bytes', 'Memory of the gateway itself.'),
     cpu: createCounters('process_cpu_seconds_total', 'Processor time of the gateway itself.'),
@@ -105,6 +111,7 @@ export function createMetrics(options: MetricsOptions): Metrics {
   for (const trust of ['direct', 'sandboxed']) families.opened.of(trust);
   for (const reason of ['ended', 'expired', 'evicted', 'closed', 'revoked']) families.ended.of(reason);
   for (const scope of ['session', 'user', 'workspace']) families.quotas.of(scope);
+  for (const result of ['accepted', 'refused', 'failed', 'limited']) families.externalKeys.of(result);
   families.lives.of();
   families.perSession.of();
   families.since.of().value = Math.round(Date.now() / 1000 - process.uptime());
@@ -154,6 +161,9 @@ export function createMetrics(options: MetricsOptions): Metrics {
     },
     httpRefused(status) {
       families.refused.of(String(status)).value++;
+    },
+    externalKeyVerified(result) {
+      families.externalKeys.of(result).value++;
     },
     spans(result, count) {
       families.spans.of(result).value += count;

@@ -41,6 +41,7 @@ test('S4: no secret of the configuration lies where a session can read it, and n
     const config = configSchema.parse({
       version: 1,
       listen: { tls: { cert: at(cert, 'cert'), key: at(secrets, 'key') } },
+      auth: { keys: { url: 'https://h/', secretFile: at(secrets, 'callback') } },
       credentials: { keyFile: at(secrets, 'sealing') },
       events: { webhook: { url: 'https://h/', secretFile: at(secrets, 'hook') } },
       servers: {

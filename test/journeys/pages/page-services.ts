@@ -27,6 +27,10 @@ const starters: Readonly<Record<string, () => Promise<PageServices>>> = {
       close: async () => redis.remove(),
     };
   },
+  async 'docs/how-to/accept-existing-keys.md'() {
+    // Any free port, because pages run beside each other.
+    return { names: new Map(), env: { PORT: '0' }, readPrinted: async () => {}, close: async () => {} };
+  },
   async 'docs/how-to/log-in-to-servers.md'() {
     const provider = await authorizationServer();
     const tracker = await guardedUpstream(provider.issuer, provider.jwksUri);
