@@ -1,5 +1,5 @@
+import { createConcurrencyLimit } from '../../lib/async/mutex.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { createConcurrencyLimit } from '../search/ripgrep.ts';
 import type { FilePlace } from '../session-files.ts';
 import type { EmbeddingProvider } from './embeddings.ts';
 import { createFolderIndex, type FolderIndex, type IndexLimits } from './folder-index.ts';
@@ -34,7 +34,16 @@ export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeInde
   const opened = new Map<string, FolderIndex>();
   const ending = new AbortController();
   const closing = new Set<Promise<void>>();
-  const limitBuilding = createConcurrencyLimit(maxBuilding);
+  const acquireBuilding = createConcurrencyLimit(maxBuilding);
+
+  async function takeTurn<T>(work: () => Promise<T>): Promise<T> {
+    const release = await acquireBuilding();
+    try {
+      return await work();
+    } finally {
+      release();
+    }
+  }
 
   function closeOldest(): void {
     const [key, index] = opened.entries().next().value as [string, FolderIndex];
@@ -56,7 +65,7 @@ export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeInde
           embeddings,
           limits,
           signal: ending.signal,
-          takeTurn: (work) => limitBuilding('', work),
+          takeTurn,
           onFailure: (error) => log.warn('codebase index failed', { error: String(error) }),
         });
       opened.set(place.key, index);

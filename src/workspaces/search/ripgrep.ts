@@ -66,7 +66,7 @@ export function createRipgrep(options: RipgrepOptions): Ripgrep {
   const find = options.find ?? (() => findRipgrep(process.env['PATH']));
   let program: Promise<string | undefined> | undefined;
   let retryAt = 0;
-  const limitPerFolder = createConcurrencyLimit(maxParallel);
+  const limitPerFolder = createLimitPerKey(maxParallel);
 
   async function start(
     descriptor: number,
@@ -221,7 +221,7 @@ function typeArguments(glob: Glob | undefined): string[] {
 }
 
 /** Creates a limit of `maxParallel` works at a time for each key. */
-export function createConcurrencyLimit(maxParallel: number): ConcurrencyLimit {
+export function createLimitPerKey(maxParallel: number): ConcurrencyLimit {
   const busy = new Map<string, { active: number; readonly waiting: (() => void)[] }>();
   return async (key, work) => {
     const slots = busy.get(key) ?? { active: 0, waiting: [] };

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { createConcurrencyLimit } from '../../../src/workspaces/search/ripgrep.ts';
+import { createLimitPerKey } from '../../../src/workspaces/search/ripgrep.ts';
 
 test('S8: a limited number of searches of one folder run at a time, in order, even after failures', async () => {
-  const inTurn = createConcurrencyLimit(2);
+  const inTurn = createLimitPerKey(2);
   const atWork: (() => void)[] = [];
   const started: string[] = [];
   const search = (folder: string, name: string, fails = false) =>
