@@ -1,6 +1,8 @@
 import { AmbitError } from '../../errors.ts';
 import { type EditOutcome, maxReportedMatches, type TextEdit } from '../../lib/text/apply-edit.ts';
-import { findNearestLines, maxSearchedCharacters } from '../../lib/text/nearest-lines.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
+import { findNearestLines } from '../../lib/text/nearest-lines.ts';
 import { quotePath } from '../saferoot/saferoot-error.ts';
 
 const maxLinesNamed = 10;
@@ -16,14 +18,13 @@ export function editRefusedError(
   switch (outcome.kind) {
     case 'missing':
       return new AmbitError('EDIT_NO_MATCH', {
-        what: `${which}: oldText is not in ${quotePath(path)}.${describeNearest(text, oldText)}`,
+        what: `${which}: oldText is not in ${quotePath(path)}.${describeNearest(text, oldText, 'oldText')}`,
       });
     case 'ambiguous': {
       const { lines } = outcome;
       const count = lines.length < maxReportedMatches ? `${lines.length} times` : `${maxReportedMatches} times or more`;
-      const named = lines.slice(0, maxLinesNamed).join(', ') + (lines.length > maxLinesNamed ? ', …' : '');
       return new AmbitError('EDIT_AMBIGUOUS', {
-        what: `${which}: oldText is in ${quotePath(path)} ${count}, on lines ${named}.`,
+        what: `${which}: oldText is in ${quotePath(path)} ${count}, on lines ${nameLines(lines)}.`,
       });
     }
     case 'not-empty':
@@ -44,15 +45,44 @@ export function editRefusedError(
   }
 }
 
-function describeNearest(text: string, oldText: string): string {
-  const near = findNearestLines(text, oldText);
-  if (near.length === 0) return text.length > maxSearchedCharacters ? '' : ' The file has no similar text.';
-  const found = near.map(({ line, has, sought }) =>
-    has === sought
-      ? `line ${line} has ${JSON.stringify(has)}`
-      : `line ${line} has ${JSON.stringify(has)} where oldText has ${JSON.stringify(sought)}`,
-  );
+function nameLines(lines: readonly number[]): string {
+  return lines.slice(0, maxLinesNamed).join(', ') + (lines.length > maxLinesNamed ? ', …' : '');
+}
+
+/** Shows the lines of the file that are most similar to `sought`, which stands in the argument `name`. */
+function describeNearest(text: string, sought: string, name: string): string {
+  const { lines, isComplete } = findNearestLines(text, sought);
+  if (lines.length === 0) return isComplete ? ' The file has no similar text.' : '';
+  const found = lines.map(({ line, has, sought: other, whitespace }) => {
+    const there = `line ${line} has ${quoteLine(has)}`;
+    if (whitespace === undefined) return has === other ? there : `${there} where ${name} has ${quoteLine(other)}`;
+    const { column } = whitespace;
+    const difference = `${describeSpaces(whitespace.has)}, ${name} has ${describeSpaces(whitespace.sought)}`;
+    return `${there} where ${name} has ${quoteLine(other)} (only whitespace differs: at column ${column} the file has ${difference})`;
+  });
   return ` Nearest: ${found.join('; ')}.`;
+}
+
+/** Quotes a line as JSON, as it can be copied into an argument. Characters that cannot be seen are escaped. */
+function quoteLine(line: string): string {
+  return escapeControls(JSON.stringify(line)).replace(
+    /[^\P{Zs} ]/gu,
+    (space) => `\\u${space.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+const spaceNames: Readonly<Record<string, string>> = { ' ': 'space', '\t': 'tab', '\u00a0': 'no-break space' };
+const maxSpaceRuns = 4;
+
+function describeSpaces(run: string): string {
+  if (run === '') return 'nothing';
+  const groups = run.match(/(.)\1*/gsu) as string[];
+  const named = groups.slice(0, maxSpaceRuns).map((group) => {
+    const [first = ''] = group;
+    const name = spaceNames[first] ?? `character U+${first.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}`;
+    return formatCount(group.length, name);
+  });
+  return named.join(' and ') + (groups.length > maxSpaceRuns ? ' and more' : '');
 }
 
 export function notTextError(path: string): AmbitError {
