@@ -148,8 +148,13 @@ test.each(hasPodman() ? (['database', 'container'] as const) : (['database'] as 
     const { id } = await on.gateway.createSession({ workspaceId: 'shelf' });
     const client = await on.connect(id, 'modern');
     const session = 'current';
-    await client.call('session_edit_file', { session, path: 'a/b.txt', content: 'roses\nlilies\n' });
+    await client.call('session_edit_file', { session, path: 'a/b.txt', content: 'roses\nlilies\ntulips\n' });
     expect(await client.call('session_read_file', { session, path: 'a/b.txt' })).toContain('lilies');
+    const content = '# ... existing code ...\nlilies\ndaisies\ntulips\n# ... existing code ...\n';
+    await client.call('session_edit_file', { session, path: 'a/b.txt', content });
+    expect(await client.call('session_read_file', { session, path: 'a/b.txt' })).toBe(
+      'roses\nlilies\ndaisies\ntulips\n',
+    );
     expect(await client.call('session_grep_search', { session, pattern: 'li+l' })).toContain('a/b.txt');
     expect(await client.call('session_list_dir', { session, depth: 2 })).toContain('b.txt');
     expect(await callRefused(client, 'session_edit_file', { path: '.git/hooks/x', content: '' })).toMatchObject({

@@ -156,7 +156,7 @@ interface IndentCandidate {
   readonly length: number;
 }
 
-interface LineSpan {
+export interface LineSpan {
   readonly start: number;
   /** End without the line break. */
   readonly end: number;

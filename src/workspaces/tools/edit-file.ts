@@ -4,6 +4,7 @@ import { createMutex } from '../../lib/async/mutex.ts';
 import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { applyEdit, replaceWhole, type TextEdit } from '../../lib/text/apply-edit.ts';
 import { decodeFile, detectEncoding, type Encoding, encodeText, splitByteOrderMark } from '../../lib/text/encoding.ts';
+import { hasMarkers, mergeExistingCode } from '../../lib/text/existing-code.ts';
 import type { Strategy } from '../../lib/text/find-text.ts';
 import { formatFileDiff } from '../../lib/text/line-diff.ts';
 import { countLines, detectLineEnding } from '../../lib/text/line-endings.ts';
@@ -16,12 +17,16 @@ import {
   danglingLinkError,
   editRefusedError,
   fileChangedError,
+  mergeRefusedError,
   notTextError,
   tooLargeToEditError,
 } from './edit-refusals.ts';
 import { hashFile } from './file-chunks.ts';
 
-export type FileChange = { readonly content: string } | { readonly edits: readonly TextEdit[] };
+/** `literal`: markers in the content are written as they are. */
+export type FileChange =
+  | { readonly content: string; readonly literal: boolean }
+  | { readonly edits: readonly TextEdit[] };
 
 /** The content of a file, and its text where it is a text file. */
 interface FileContent {
@@ -30,7 +35,7 @@ interface FileContent {
 }
 
 interface AppliedEdit {
-  readonly strategy: Strategy;
+  readonly strategy: Strategy | 'existing-code';
   readonly replacements: number;
   /** The line of the first replacement, in the file after the edits before. */
   readonly line: number;
@@ -129,17 +134,18 @@ async function openCurrent(
   { path, change, expectedSha256: expected }: EditRequest,
   beforeReading: (bytes: number) => Promise<void>,
 ): Promise<CurrentFile | undefined> {
-  const creates = 'content' in change || change.edits[0]?.oldText === '';
+  const needsText = 'edits' in change || (!change.literal && hasMarkers(change.content));
+  const creates = !needsText || ('edits' in change && change.edits[0]?.oldText === '');
   const opened = await files.open(path).catch((error: unknown) => {
     if (!isAmbitError(error) || error.code !== 'FILE_NOT_FOUND') throw error;
     if (expected !== undefined) throw fileChangedError(path, undefined);
-    if (!creates) throw fileNotFoundError(error);
+    if (!creates) throw fileNotFoundError(error, 'content' in change);
   });
   if (opened === undefined) return undefined;
   return withOpen(opened, async (file) => {
     const { facts } = file;
     const isLarge = facts.bytes > files.fileBytes;
-    if (isLarge && !('content' in change)) throw tooLargeToEditError(facts.path, facts.bytes, files.fileBytes);
+    if (isLarge && needsText) throw tooLargeToEditError(facts.path, facts.bytes, files.fileBytes);
     if (!isLarge) await beforeReading(facts.bytes);
     const bytes = isLarge ? undefined : await file.read(0, facts.bytes);
     const current = bytes && { bytes, decoded: decodeFile(bytes) };
@@ -155,10 +161,13 @@ function isConcurrentChange(error: unknown): error is AmbitError {
   return isAmbitError(error) && (error.code === 'FILE_CHANGED' || error.code === 'FILE_EXISTS');
 }
 
-function fileNotFoundError({ message }: AmbitError): AmbitError {
+function fileNotFoundError({ message }: AmbitError, isMerge: boolean): AmbitError {
+  const create = isMerge
+    ? 'pass its whole content. "existing code" markers keep lines of a file that exists. Only if such comments are to stand in the file themselves, pass "literal": true.'
+    : 'pass "content" to create it.';
   return new AmbitError('FILE_NOT_FOUND', {
     what: message,
-    hint: 'Find it with session_list_dir or session_file_search, or pass "content" to create it.',
+    hint: `Find it with session_list_dir or session_file_search, or ${create}`,
   });
 }
 
@@ -170,11 +179,7 @@ async function computeContent(
   fileBytes: number,
 ): Promise<ChangedContent> {
   const encoding = current?.decoded?.encoding ?? utf8;
-  if ('content' in change) {
-    const given = splitByteOrderMark(change.content, encoding);
-    const text = replaceWhole(current?.decoded?.text ?? '', given.text);
-    return { text, bytes: encodeText(text, given.encoding), encoding: given.encoding, edits: [] };
-  }
+  if ('content' in change) return computeWhole(path, current, change, encoding);
   if (current !== undefined && current.decoded === undefined) throw notTextError(path);
   let text = current?.decoded?.text ?? '';
   const edits: AppliedEdit[] = [];
@@ -186,4 +191,26 @@ async function computeContent(
     text = outcome.text;
   }
   return { text, bytes: encodeText(text, encoding), encoding, edits };
+}
+
+async function computeWhole(
+  path: string,
+  current: FileContent | undefined,
+  { content, literal }: Extract<FileChange, { content: string }>,
+  encoding: Encoding,
+): Promise<ChangedContent> {
+  const given = splitByteOrderMark(content, encoding);
+  const before = current?.decoded?.text ?? '';
+  if (current !== undefined && !literal) {
+    if (current.decoded === undefined && hasMarkers(content)) throw notTextError(path);
+    if (before.length > yieldAboveLength) await others();
+    const outcome = mergeExistingCode(before, given.text);
+    if (outcome.kind === 'refused') throw mergeRefusedError(outcome.refusal, path, before);
+    if (outcome.kind === 'merged') {
+      const edits = outcome.lines.map((line) => ({ strategy: 'existing-code' as const, replacements: 1, line }));
+      return { text: outcome.text, bytes: encodeText(outcome.text, encoding), encoding, edits };
+    }
+  }
+  const text = replaceWhole(before, given.text);
+  return { text, bytes: encodeText(text, given.encoding), encoding: given.encoding, edits: [] };
 }

@@ -1,6 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { type EditOutcome, maxReportedMatches, type TextEdit } from '../../lib/text/apply-edit.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { type MarkerRefusal, maxBlocks } from '../../lib/text/existing-code.ts';
 import { formatCount } from '../../lib/text/format-count.ts';
 import { findNearestLines } from '../../lib/text/nearest-lines.ts';
 import { quotePath } from '../saferoot/saferoot-error.ts';
@@ -85,10 +86,75 @@ function describeSpaces(run: string): string {
   return named.join(' and ') + (groups.length > maxSpaceRuns ? ' and more' : '');
 }
 
+/** A model that follows this advice without need would overwrite the file with its markers. */
+const literalHint = 'Only if such comments are to stand in the file themselves, pass "literal": true.';
+
+/** The error of a content with markers that does not fit the file. */
+export function mergeRefusedError(
+  { kind, line, text: given, side, fileLines }: MarkerRefusal,
+  path: string,
+  text: string,
+): AmbitError {
+  const file = quotePath(path);
+  const quoted = `Line ${line} of content, ${quoteLine(given.length > 100 ? `${given.slice(0, 100)}…` : given)},`;
+  const [first = 0, second = 0] = fileLines;
+  const rule = `A block between "existing code" markers must ${side} with a line that is in the file exactly once.`;
+  const extend = side === 'start' ? 'Begin the block further up' : 'Continue the block further down';
+  switch (kind) {
+    case 'no-blocks':
+      return new AmbitError('REQUEST_INVALID', {
+        what: 'content has only "existing code" markers, so it changes nothing.',
+        hint: `Between them, write the changed lines with the line of the file before and after them. ${literalHint}`,
+      });
+    case 'too-many-blocks':
+      return new AmbitError('REQUEST_INVALID', {
+        what: `content has more than ${maxBlocks} blocks between "existing code" markers.`,
+        hint: `Make the change in several calls. ${literalHint}`,
+      });
+    case 'placeholder':
+      return new AmbitError('REQUEST_INVALID', {
+        what: `${quoted} seems to stand for lines of ${file}, which would be lost.`,
+        hint: `To keep them, write a comment such as "// ... existing code ..." on a line of its own, or use "edits". ${literalHint}`,
+      });
+    case 'marker-in-file':
+      return new AmbitError('EDIT_AMBIGUOUS', {
+        what: `Line ${first} of ${file} is itself an "existing code" marker, so the markers in content are ambiguous.`,
+        hint: `Use "edits". ${literalHint}`,
+      });
+    case 'anchor-missing':
+      return new AmbitError('EDIT_NO_MATCH', {
+        what: `${quoted} is not in ${file}. ${rule}${describeNearest(text, given, 'content')}`,
+        hint: `${extend}, with a line copied exactly from the file, or use "edits". ${literalHint}`,
+      });
+    case 'anchor-repeated':
+      return new AmbitError('EDIT_AMBIGUOUS', {
+        what: `${quoted} is in ${file} several times, on lines ${nameLines(fileLines)}. ${rule}`,
+        hint: `${extend}, with a line that occurs only once, or use "edits". ${literalHint}`,
+      });
+    case 'anchors-equal':
+      return new AmbitError('EDIT_AMBIGUOUS', {
+        what: `${quoted} is the first and the last line of a block, but ${file} has it only once, on line ${first}.`,
+        hint: `Continue the block with the next line of the file, or use "edits". ${literalHint}`,
+      });
+    case 'out-of-order':
+      return new AmbitError('EDIT_NO_MATCH', {
+        what: `${quoted} is line ${first} of ${file}, but the part of content before it reaches to line ${second}.`,
+        hint: `Write the blocks in the order of the file, without overlaps, or use "edits". ${literalHint}`,
+      });
+    case 'marker-missing': {
+      const [where, edge] = side === 'start' ? ['before', 'start'] : ['after', 'end'];
+      return new AmbitError('REQUEST_INVALID', {
+        what: `There is no "existing code" marker ${where} line ${line} of content, so ${file} would ${edge} with it. Lines between ${first} and ${second} of the file would be lost.`,
+        hint: `Add a marker ${where} it, or use "edits". To replace the whole file, pass its content without markers. ${literalHint}`,
+      });
+    }
+  }
+}
+
 export function notTextError(path: string): AmbitError {
   return new AmbitError('FILE_WRONG_KIND', {
     what: `${quotePath(path)} is not a text file, so its text cannot be replaced.`,
-    hint: 'Pass "content" to replace the whole file.',
+    hint: 'Pass "content", without "existing code" markers, to replace the whole file.',
   });
 }
 
@@ -100,7 +166,7 @@ export function fileChangedError(path: string, actual: string | undefined): Ambi
 export function tooLargeToEditError(path: string, bytes: number, maxBytes: number): AmbitError {
   return new AmbitError('FILE_TOO_LARGE', {
     what: `${quotePath(path)} has ${bytes} bytes; only files of up to ${maxBytes} bytes can be edited.`,
-    hint: 'Pass "content" to replace it with something smaller, or write the new part to a separate file.',
+    hint: 'Pass "content", without "existing code" markers, to replace it with something smaller, or write the new part to a separate file.',
   });
 }
 

@@ -31,8 +31,8 @@ const output = z.strictObject({
     .array(
       z.strictObject({
         strategy: z
-          .enum(['exact', 'line-endings', 'trailing-whitespace', 'indentation'])
-          .describe('How oldText was matched.'),
+          .enum(['exact', 'line-endings', 'trailing-whitespace', 'indentation', 'existing-code'])
+          .describe('How oldText was matched; "existing-code" for a block of content between markers.'),
         replacements: z.number().int(),
         line: z.number().int().describe('Line of the first replacement.'),
       }),
@@ -48,12 +48,18 @@ export function sessionEditFile(access: FileAccess): Tool {
     name: 'session_edit_file',
     title: 'Edit a file',
     description:
-      'Changes a file in the workspace. "edits" replaces texts that occur exactly once, in order, all or none; "content" writes the whole file and creates it and missing folders. Line endings, encoding and mode are kept. Read the file first.',
+      'Changes a file in the workspace. "edits" replaces texts that occur exactly once, in order, all or none. "content" writes the whole file, creating folders; comment lines "... existing code ..." in it keep lines of the file. Line endings, encoding and mode are kept. Read the file first.',
     effect: 'destroys',
     input: z.strictObject({
       session: sessionArgument,
       path: pathArgument.describe('Relative to the workspace, such as "src/index.ts".'),
-      content: z.string().optional().describe('New content of the whole file. Use either this or edits.'),
+      content: z
+        .string()
+        .optional()
+        .describe(
+          'New content of the whole file. Or parts of it, between lines such as "// ... existing code ..."; each part must start and end with a line that the file has exactly once. Use either this or edits.',
+        ),
+      literal: z.boolean().optional().describe('Write "existing code" lines in content as they are.'),
       edits: z.array(edit).min(1).max(maxEdits).optional().describe('Replacements. Use either this or content.'),
       dryRun: z.boolean().optional().describe('Return the diff without writing.'),
       expectedSha256: z
@@ -63,8 +69,8 @@ export function sessionEditFile(access: FileAccess): Tool {
         .describe('Change the file only if it still has this hash, as returned by session_read_file.'),
     }),
     output,
-    async run({ session, path, content, edits, dryRun = false, expectedSha256 }, caller) {
-      const change = readChange(content, edits);
+    async run({ session, path, content, literal = false, edits, dryRun = false, expectedSha256 }, caller) {
+      const change = readChange(content, literal, edits);
       const answer = await access.withFiles(session, caller, 'session_edit_file', (files) =>
         editFile(files, { path, change, dryRun, expectedSha256: expectedSha256?.toLowerCase() }),
       );
@@ -73,11 +79,15 @@ export function sessionEditFile(access: FileAccess): Tool {
   });
 }
 
-function readChange(content: string | undefined, edits: z.output<typeof edit>[] | undefined): FileChange {
+function readChange(
+  content: string | undefined,
+  literal: boolean,
+  edits: z.output<typeof edit>[] | undefined,
+): FileChange {
   if ((content === undefined) === (edits === undefined)) throw changeMissingError();
   if (edits === undefined) {
     if (!isWellFormedText(content as string)) throw halfCharacterError();
-    return { content: content as string };
+    return { content: content as string, literal };
   }
   for (const [i, { oldText, newText }] of edits.entries()) {
     if (!isWellFormedText(newText)) throw halfCharacterError();
@@ -99,8 +109,12 @@ function summarizeEdit({
   edits,
 }: z.input<typeof output>) {
   const path = escapeControls(where);
-  const loose = edits.filter(({ strategy }) => strategy !== 'exact').map(({ strategy }) => strategy);
-  const ways = loose.length === 0 ? '' : ` Matched except for ${[...new Set(loose)].join(', ')}.`;
+  const loose = new Set(edits.map(({ strategy }) => strategy).filter((strategy) => strategy !== 'exact'));
+  const ways = loose.has('existing-code')
+    ? ' Lines at "existing code" markers were kept.'
+    : loose.size > 0
+      ? ` Matched except for ${[...loose].join(', ')}.`
+      : '';
   const size = `${formatCount(lines, 'line')}, ${formatCount(bytes, 'byte')}`;
   if (created) return `${dryRun ? 'Would create' : 'Created'} ${path}: ${size}.`;
   if (!changed) return `${path} already has this content.`;

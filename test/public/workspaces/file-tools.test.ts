@@ -53,6 +53,8 @@ describe('the option "files"', () => {
     await caller.call('session_edit_file', { path: 'notes/a.txt', content: 'alpha\n' });
     expect(await readFile(join(base, 'one/notes/a.txt'), 'utf8')).toBe('alpha\n');
     expect((await caller.call('session_grep_search', { pattern: 'alp' })).text).toContain('notes/a.txt');
+    await caller.call('session_edit_file', { path: 'notes/a.txt', content: '# ... existing code ...\nalpha\nbeta\n' });
+    expect(await readFile(join(base, 'one/notes/a.txt'), 'utf8')).toBe('alpha\nbeta\n');
     await expect(caller.call('no_such_tool')).rejects.toThrow();
   });
 

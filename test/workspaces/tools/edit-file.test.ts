@@ -365,6 +365,11 @@ test('large files are edited one after the other, and all are', async () => {
     editFile(large.files, { path: 'a', change: missing, dryRun: false, expectedSha256: undefined }),
   ).rejects.toMatchObject({ code: 'EDIT_NO_MATCH' });
   // Whoever fails makes room too.
-  await editFile(large.files, { path: 'a', change: { content: '' }, dryRun: false, expectedSha256: undefined });
+  await editFile(large.files, {
+    path: 'a',
+    change: { content: '', literal: false },
+    dryRun: false,
+    expectedSha256: undefined,
+  });
   expect(large.get('a')).toBe('');
 });

@@ -39,7 +39,7 @@ test('W11: the calls of the reference, in order, are answered as it says', async
       if (next?.language === 'text') expect(content[0].text.trimEnd(), text).toBe(next.text.trimEnd());
       called.add(name);
     }
-    expect(called.size).toBe(8);
+    expect(called.size).toBe(9);
   } finally {
     await all.close();
   }
