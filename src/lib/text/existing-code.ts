@@ -14,10 +14,6 @@ const maxOmissionLength = 500;
 const commentLeader = /^(?:(?:rem|dnl)\s|\/[/*]|[#;%!*'"@]|--|<!--|<%|\(\*|\{[-/#%{])/i;
 const modifiers = '(?:(?:all|and|any|keep|my|of|other|our|previous|remainder|remaining|rest|the|this|your)\\s+)*';
 const startsWithExistingCode = new RegExp(`^${modifiers}existing\\s+code\\b`, 'i');
-const saysOnlyExistingCode = new RegExp(
-  `^${modifiers}existing\\s+code(?:\\s+(?:continues|goes|is|remains|stays))?(?:\\s+(?:as before|as is|here|the same|unchanged|untouched))?[^\\p{L}\\p{N}]*$`,
-  'iu',
-);
 const omissionWords = /\b(?:code|existing|omitted|remaining|rest of|unchanged)\b/i;
 /** The text before "existing code" in a comment that follows code in the same line. */
 const inlineLead = /(?:\/[/*]|[#;%]|--)\s*(?:\.{3}|…)[^.…]{0,40}$/;
@@ -36,8 +32,8 @@ export function classifyOmission(line: string): OmissionKind | undefined {
   if (closes && lead !== '' && startsWithExistingCode.test(words)) return 'marker';
   if (hasInlineMarker(text)) return 'placeholder';
   if (!commentLeader.test(lead)) return undefined;
-  const isOmission = opens && (words === '' || omissionWords.test(words));
-  return isOmission || saysOnlyExistingCode.test(words) ? 'placeholder' : undefined;
+  // Without words it may be part of an example, and without an ellipsis a sentence about the code.
+  return opens && omissionWords.test(words) ? 'placeholder' : undefined;
 }
 
 /** Finds the first and the end of the last letter or digit, except for the word that begins a comment in Basic or m4. */
