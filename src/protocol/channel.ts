@@ -32,6 +32,9 @@ export interface DeliveryListener {
   lost(): void;
 }
 
+/** The failure that a server reports in its answer: a result with `isError`, or a JSON-RPC error. */
+export type AnsweredFailure = 'tool-error' | 'server-error';
+
 /** The final message, or `accepted` for a notification. */
 export type FinalReply =
   | {
@@ -42,6 +45,8 @@ export type FinalReply =
       /** All scopes that the request needs, if an access token lacks some. */
       readonly scopes?: readonly string[];
       readonly delivery?: DeliveryListener;
+      /** Set where a server answered that the request has failed. */
+      readonly failure?: AnsweredFailure;
     }
   | { readonly kind: 'accepted' };
 

@@ -1,3 +1,4 @@
+import type { AnsweredFailure } from './channel.ts';
 import { applyEdits, type Edit } from './json/edit.ts';
 import { findReading } from './json/fold-key.ts';
 import {
@@ -182,6 +183,13 @@ export function findIdMember(message: Message): JsonMember {
 export function readErrorCode({ bytes, error }: Message): string | undefined {
   const code = findMember(error?.shape, 'code');
   return code === undefined ? undefined : readRawValue(bytes, code);
+}
+
+/** Finds the failure that an answer reports. It takes no time: the parts of the answer are known. */
+export function findFailure({ bytes, result, error }: Message): AnsweredFailure | undefined {
+  if (error !== undefined) return 'server-error';
+  const isError = findMember(result?.shape, 'isError');
+  return isError !== undefined && readRawValue(bytes, isError) === 'true' ? 'tool-error' : undefined;
 }
 
 function scanMessage(bytes: Buffer, limits: ScanLimits | undefined): ObjectShape {

@@ -4,12 +4,12 @@ import { createCallRefusal, type RefusalJournal } from '../../observability/jour
 import type { Log } from '../../observability/log/log.ts';
 import type { Metrics, QuotaScope } from '../../observability/metrics/metrics.ts';
 import type { Tracer } from '../../observability/traces/tracer.ts';
-import type { FinalReply } from '../../protocol/channel.ts';
+import type { AnsweredFailure, FinalReply } from '../../protocol/channel.ts';
 import { composeError } from '../../protocol/compose-message.ts';
 import { insertResultMeta } from '../../protocol/insert-meta.ts';
 import { applyEdits } from '../../protocol/json/edit.ts';
-import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
-import { readMessage } from '../../protocol/message.ts';
+import { findMember, readStringValue } from '../../protocol/json/scan.ts';
+import { findFailure, readErrorCode, readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { StaleSessionError } from '../../sessions/grants.ts';
 import { joinNames } from '../../upstreams/catalog/list-entries.ts';
@@ -38,14 +38,14 @@ export interface RecordOptions {
 export function record(options: RecordOptions): AroundStage<Exchange, unknown, FinalReply> {
   const { journal, refusals, log, metrics, tracer } = options;
   /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
-  const hasLine = ({ entry, entrance }: Exchange, outcome: string) =>
-    outcome === 'ok' || entry.admitted || refusals.admit(createCallRefusal(entry, entrance, outcome));
+  const hasLine = ({ entry, entrance }: Exchange, refusal: string | undefined) =>
+    refusal === undefined || entry.admitted || refusals.admit(createCallRefusal(entry, entrance, refusal));
   return {
     name: 'record',
     refuses: ['SESSION_STALE', 'INTERNAL'],
     async around(exchange, next) {
       const started = performance.now();
-      let outcome = 'ok';
+      let refusedFor: string | undefined;
       const { kind } = exchange.message;
       // An answer to a push belongs to the exchange that was asked.
       const tracing = kind === 'response' ? undefined : tracer;
@@ -55,11 +55,11 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
         reply = await retryWhenStale(exchange, next);
       } catch (error) {
         if (error instanceof ProtocolError) {
-          outcome = String(error.rpc);
+          refusedFor = String(error.rpc);
           reply = createProtocolReply(exchange, error);
         } else {
           const refusal = asAmbitError(error);
-          outcome = refusal.code;
+          refusedFor = refusal.code;
           if (refusal.code === 'INTERNAL') warnUnexpected(log, exchange, error);
           if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
           if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
@@ -67,6 +67,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
         }
       }
       const { message, entry, trace } = exchange;
+      const outcome = refusedFor ?? findFailedAnswer(exchange, reply) ?? 'ok';
       if (entry.sessionId !== undefined && options.includeMeta()) {
         reply = addSessionMeta(reply, entry.sessionId, exchange.correlationId);
       }
@@ -74,7 +75,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       const method = message.kind === 'response' ? '(response)' : message.method;
       const took = performance.now() - started;
       metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
-      if (hasLine(exchange, outcome))
+      if (hasLine(exchange, refusedFor))
         journal.recordCall({
           id: exchange.correlationId,
           sessionId: entry.sessionId,
@@ -97,7 +98,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
           bytesIn: message.bytes.length,
           bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
         });
-      if (tracing !== undefined) endSpans(tracing, exchange, { method, name, outcome, reply, from: started, took });
+      if (tracing !== undefined) endSpans(tracing, exchange, { method, name, refusedFor, reply, from: started, took });
       log.debug?.('call', {
         server: entry.upstream ?? exchange.server,
         method,
@@ -116,13 +117,14 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
 interface EndedCall {
   readonly method: string;
   readonly name: string | undefined;
-  readonly outcome: string;
+  readonly refusedFor: string | undefined;
   readonly reply: FinalReply;
   readonly from: number;
   readonly took: number;
 }
 
-function endSpans(tracer: Tracer, exchange: Exchange, { method, name, outcome, reply, from, took }: EndedCall): void {
+function endSpans(tracer: Tracer, exchange: Exchange, ended: EndedCall): void {
+  const { method, name, refusedFor, reply, from, took } = ended;
   const { trace, entry, message, entrance, correlationId } = exchange;
   if (trace?.sampled !== true) return;
   tracer.end({
@@ -136,7 +138,7 @@ function endSpans(tracer: Tracer, exchange: Exchange, { method, name, outcome, r
     correlationId,
     rule: entry.rule,
     cached: entry.cached !== undefined,
-    errorType: outcome === 'ok' ? findErrorType(reply) : outcome,
+    errorType: refusedFor ?? findErrorType(reply),
     from,
     until: from + took,
     upstream: entry.upstreamTiming,
@@ -182,13 +184,17 @@ function createProtocolReply(exchange: Exchange, fault: ProtocolError): FinalRep
 /** Returns the error type of a reply by OpenTelemetry's conventions; undefined for a result. */
 function findErrorType(reply: FinalReply): string | undefined {
   if (reply.kind !== 'message' || reply.bytes.length > maxErrorBytes) return undefined;
-  const { bytes, error, result } = readMessage(reply.bytes);
-  if (error !== undefined) {
-    const code = findMember(error.shape, 'code');
-    return code === undefined ? '_OTHER' : readRawValue(bytes, code).slice(0, 16);
-  }
-  const isError = findMember(result?.shape, 'isError');
-  return isError !== undefined && readRawValue(bytes, isError) === 'true' ? 'tool_error' : undefined;
+  const message = readMessage(reply.bytes);
+  if (message.error !== undefined) return readErrorCode(message)?.slice(0, 16) ?? '_OTHER';
+  return findFailure(message) === undefined ? undefined : 'tool_error';
+}
+
+/** Finds the failure that a server reported. The result of a task is put together from several answers. */
+function findFailedAnswer({ message }: Exchange, reply: FinalReply): AnsweredFailure | undefined {
+  if (reply.kind !== 'message') return undefined;
+  if (reply.failure !== undefined) return reply.failure;
+  const isReadable = message.method === 'tasks/result' && reply.bytes.length <= maxErrorBytes;
+  return isReadable ? findFailure(readMessage(reply.bytes)) : undefined;
 }
 
 /** Adds the ids of the session and the exchange to the `_meta` of a result. */

@@ -2,7 +2,7 @@ import { AmbitError } from '../../../errors.ts';
 import type { SetEntry } from '../../../lib/async/short-lived-set.ts';
 import type { Channel, FinalReply } from '../../../protocol/channel.ts';
 import { findMember } from '../../../protocol/json/scan.ts';
-import type { Message } from '../../../protocol/message.ts';
+import { findFailure, type Message } from '../../../protocol/message.ts';
 import type { ServerDefinition } from '../../definition.ts';
 import type { Caller } from '../caller.ts';
 import type { UpstreamCall } from '../link.ts';
@@ -155,8 +155,13 @@ export function settleCall(
 ): void {
   try {
     const refusal = findQuestionRefusalIn(server, message);
-    if (refusal === undefined) call.settle(prepare());
-    else call.fail(refusal);
+    if (refusal !== undefined) {
+      call.fail(refusal);
+      return;
+    }
+    const reply = prepare();
+    const failure = findFailure(message);
+    call.settle(failure === undefined || reply.kind !== 'message' ? reply : { ...reply, failure });
   } catch (cause) {
     const what = `The answer of the server "${server.name}" is not valid.`;
     failCall(call, new AmbitError('UPSTREAM_FAILED', { what, cause }));
