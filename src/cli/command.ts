@@ -83,6 +83,27 @@ export function readSecondsFlag(invocation: Invocation, name: string): number | 
   return Number(value);
 }
 
+const unitSeconds: ReadonlyMap<string, number> = new Map([
+  ['s', 1],
+  ['m', 60],
+  ['h', 3600],
+  ['d', 86_400],
+  ['w', 604_800],
+  ['y', 31_536_000],
+]);
+
+export const durationForms = 'a number with s, m, h, d, w or y, such as 12h or 30d';
+
+/** Reads a flag that takes a time such as "90s", "12h" or "30d", in seconds; undefined when it was not given. */
+export function readDurationFlag(invocation: Invocation, name: string, forms = durationForms): number | undefined {
+  const value = readFlag(invocation, name);
+  if (value === undefined) return undefined;
+  const [, count, unit] = /^([1-9][0-9]{0,8})([smhdwy])$/.exec(value) ?? [];
+  const seconds = unit === undefined ? undefined : unitSeconds.get(unit);
+  if (seconds === undefined) throw new UsageError(`--${name}: "${value}" is not a valid time`, `Use ${forms}.`);
+  return Number(count) * seconds;
+}
+
 export function requirePositional(invocation: Invocation, what: string): string {
   const [positional, ...more] = invocation.positionals;
   if (positional === undefined) throw new UsageError(`${what} is missing`);

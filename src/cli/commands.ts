@@ -54,6 +54,9 @@ export const commands: readonly CommandEntry[] = [
   { path: ['objective', 'add'], load: async () => (await import('./commands/policy.ts')).objectiveAdd },
   { path: ['objective', 'list'], load: async () => (await import('./commands/policy.ts')).objectiveList },
   { path: ['objective', 'remove'], load: async () => (await import('./commands/policy.ts')).objectiveRemove },
+  { path: ['audit', 'tail'], load: async () => (await import('./commands/audit.ts')).auditTail },
+  { path: ['audit', 'search'], load: async () => (await import('./commands/audit.ts')).auditSearch },
+  { path: ['audit', 'show'], load: async () => (await import('./commands/audit.ts')).auditShow },
   { path: ['workspace', 'list'], load: async () => (await import('./commands/workspace.ts')).workspaceList },
   { path: ['workspace', 'show'], load: async () => (await import('./commands/workspace.ts')).workspaceShow },
   { path: ['doctor'], load: async () => (await import('./commands/doctor.ts')).doctorCommand },
@@ -71,6 +74,7 @@ export const nounSummaries: Readonly<Record<string, string>> = {
   team: 'List teams and their members',
   key: 'Create, list, rotate and revoke API keys',
   credential: 'Store per-user credentials for servers',
+  audit: 'Read the journal of calls, refusals and changes',
   policy: 'Manage the policies that models are given',
   objective: 'Manage the objectives that models are given',
 };

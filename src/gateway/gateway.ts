@@ -71,6 +71,8 @@ export interface Operator {
   /** The own folders of sessions. */
   readonly folders: SessionFolders;
   readonly calls: Journal['calls'];
+  /** Reads the journal of all processes with the same data directory. */
+  readonly searchJournal: Journal['search'];
   /** The paths of the configuration and the data, for other processes. */
   readonly paths: { readonly configFile: string; readonly dataDir: string };
   /** Undefined for a command without a gateway. */
@@ -84,6 +86,8 @@ export interface Operator {
   restrictSession(id: string, change: Restriction): Promise<Session>;
   /** Issues another token for a session, and records it. */
   issueToken(id: string): Promise<string>;
+  /** Records which servers were resolved for a session, to be started by another program. */
+  recordResolution(sessionId: string, servers: readonly string[]): void;
   /** Returns what a session has used of its quotas. */
   usage(id: string): Promise<Use | undefined>;
   /** Examines the sandbox; null without a gateway. */

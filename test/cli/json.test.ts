@@ -56,6 +56,9 @@ const readElsewhere: Readonly<Record<string, string>> = {
   'credential remove': 'test/cli/commands/credential.test.ts',
   'server check': 'test/cli/commands/server.test.ts',
   'session discard': 'test/cli/commands/session-folder.test.ts',
+  'audit tail': 'test/journeys/observed/audit.test.ts',
+  'audit search': 'test/journeys/observed/audit.test.ts',
+  'audit show': 'test/journeys/observed/audit.test.ts',
 };
 const withoutData = ['stdio', 'run', 'completion'];
 

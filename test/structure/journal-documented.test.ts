@@ -90,7 +90,7 @@ test('every field of a path', () => {
 });
 
 test('every event', () => {
-  // The journal itself says what it lost.
+  // The journal itself says what it lost and deleted.
   const own = 'src/observability/journal/journal.ts';
   const writers = readSourceFiles('src').filter(({ path, text }) => path === own || /journal\??\.record\(/.test(text));
   expect(writers.length).toBeGreaterThan(8);
@@ -203,10 +203,10 @@ describe('what a gateway writes', () => {
   test('can be read as the page says', async () => {
     const blocks = [...page.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].map((match) => match[1] as string);
     expect(blocks).toHaveLength(2);
-    const [show = '', queries = ''] = blocks;
-    const shown = await ambitInProcess(show.trim().split(' ').slice(1), env());
-    expect(shown).toMatchObject({ code: 0 });
-    expect(shown.stdout).toContain('session_grep_search');
+    const [search = '', queries = ''] = blocks;
+    const found = await ambitInProcess(search.trim().split(' ').slice(1), env());
+    expect(found).toMatchObject({ code: 0 });
+    expect(found.stdout).toContain('../data/admin-token');
     if (!hasJq()) return;
     const cwd = join(env().AMBIT_DATA_DIR, 'journal');
     const id = lines.find(({ kind }) => kind === 'call')?.['sessionId'] as string;

@@ -2,8 +2,10 @@ import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { formatCount } from '../../lib/text/format-count.ts';
 import {
   type Command,
+  durationForms,
   type Invocation,
   jsonFlag,
+  readDurationFlag,
   readFlag,
   readListFlag,
   requireFlag,
@@ -63,15 +65,6 @@ export const keyRevoke: Command = {
   },
 };
 
-const unitSeconds: ReadonlyMap<string, number> = new Map([
-  ['s', 1],
-  ['m', 60],
-  ['h', 3600],
-  ['d', 86_400],
-  ['w', 604_800],
-  ['y', 31_536_000],
-]);
-
 export const keyRotate: Command = {
   help: 'Replace the secret of a key; it is shown only once',
   operands: 'ID',
@@ -88,18 +81,7 @@ export const keyRotate: Command = {
   },
 };
 
-const durationForms = 'a number with s, m, h, d, w or y, such as 12h or 30d';
 const expiryForms = `${durationForms}, or a date such as ${new Date().getUTCFullYear() + 1}-01-31`;
-
-/** Reads a flag that takes a time such as "90s", "12h" or "30d", in seconds; undefined when it was not given. */
-function readDurationFlag(invocation: Invocation, name: string, forms = durationForms): number | undefined {
-  const value = readFlag(invocation, name);
-  if (value === undefined) return undefined;
-  const [, count, unit] = /^([1-9][0-9]{0,8})([smhdwy])$/.exec(value) ?? [];
-  const seconds = unit === undefined ? undefined : unitSeconds.get(unit);
-  if (seconds === undefined) throw new UsageError(`--${name}: "${value}" is not a valid time`, `Use ${forms}.`);
-  return Number(count) * seconds;
-}
 
 /** Reads a flag that takes a time, or a date such as "2027-01-31", which is the last day. */
 function readExpiryFlag(invocation: Invocation, name: string): number | undefined {

@@ -31,7 +31,15 @@ import {
   omitStoreNote,
   shortenPath,
 } from '../io/find-gateway.ts';
-import { describeLastError, formatJson, printData, renderPairs, renderTable } from '../io/output.ts';
+import {
+  describeLastError,
+  formatLocalTime,
+  printData,
+  renderPairs,
+  renderTable,
+  watchReader,
+  writeLine,
+} from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
 
 type GatewayStatus = AnswerOf<'GET /api/v1/status'>;
@@ -168,9 +176,9 @@ export const logsCommand: Command = {
     if (invocation.positionals.length === 0) {
       if (session !== undefined) throw new UsageError('--session needs the name of a server: ambit logs SERVER');
       const file = gatewayLogFile((await findGateway(invocation)).dataDir);
-      const print = (line: string) => writeOut(invocation, { line }, escapeControls(line));
+      const print = (line: string) => writeLine(invocation, { line }, escapeControls(line));
       const end = await printGatewayLog(file, lines, print);
-      if (follows) await followGatewayLog(file, end, print, readerGone());
+      if (follows) await followGatewayLog(file, end, print, watchReader());
       return undefined;
     }
     const id = requirePositional(invocation, 'SERVER');
@@ -188,7 +196,7 @@ function explainMissingGateway(error: unknown): never {
   if (!isUnreachable(error)) throw error;
   throw new AmbitError('GATEWAY_UNREACHABLE', {
     what: 'No gateway is running, and only a running gateway has the logs of its servers.',
-    hint: 'Start one with "ambit serve". Lines of earlier gateways are in the journal, as events "stderr".',
+    hint: 'Start one with "ambit serve". For lines of earlier gateways: "ambit audit search --kind process --server NAME".',
   });
 }
 
@@ -216,7 +224,7 @@ async function followServerLog(
   }
   announceGateway(invocation, target);
   // A reader that has left, such as "head", ends the command.
-  readerGone().addEventListener('abort', () => response.destroy());
+  watchReader().addEventListener('abort', () => response.destroy());
   let open = '';
   try {
     response.setEncoding('utf8');
@@ -242,41 +250,14 @@ async function printEvent(invocation: Invocation, event: string): Promise<void> 
   if (type === 'line') await printLogLine(invocation, JSON.parse(data) as LogLine);
   if (type !== 'dropped') return;
   const { count } = JSON.parse(data) as { count: number };
-  if (invocation.flags.json === true) await writeOut(invocation, { dropped: count }, '');
+  if (invocation.flags.json === true) await writeLine(invocation, { dropped: count }, '');
   else say(`${formatCount(count, 'line')} dropped`);
 }
 
 function printLogLine(invocation: Invocation, shown: LogLine): Promise<void> {
   const { at, session, pid, line } = shown;
   const text = `${formatLocalTime(new Date(at))}  ${session ?? 'shared  '}  ${pid ?? '-'}  ${escapeControls(line)}`;
-  return writeOut(invocation, shown, text);
-}
-
-function formatLocalTime(time: Date): string {
-  const pad = (value: number) => String(value).padStart(2, '0');
-  const day = [time.getFullYear(), pad(time.getMonth() + 1), pad(time.getDate())].join('-');
-  return `${day} ${[time.getHours(), time.getMinutes(), time.getSeconds()].map(pad).join(':')}`;
-}
-
-/** Writes a line, and waits until stdout can take more. */
-async function writeOut(invocation: Invocation, data: unknown, text: string): Promise<void> {
-  const { stdout } = process;
-  const hasRoom = stdout.write(`${invocation.flags.json === true ? formatJson(data) : text}\n`);
-  if (hasRoom || stdout.destroyed || stdout.errored) return;
-  await new Promise<void>((resolve) => {
-    const resume = () => {
-      for (const event of ['drain', 'error', 'close']) stdout.off(event, resume);
-      resolve();
-    };
-    for (const event of ['drain', 'error', 'close']) stdout.on(event, resume);
-  });
-}
-
-/** Aborts when nobody reads stdout any more. */
-function readerGone(): AbortSignal {
-  const gone = new AbortController();
-  process.stdout.once('error', () => gone.abort());
-  return gone.signal;
+  return writeLine(invocation, shown, text);
 }
 
 /** The gateway promises to end within 5 s; a machine under load gets more. */

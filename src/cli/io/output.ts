@@ -7,6 +7,34 @@ export function printData(invocation: Invocation, data: unknown, show: () => str
   process.stdout.write(invocation.flags.json === true ? `${formatJson(data)}\n` : `${escapeForeignText(show())}\n`);
 }
 
+/** Formats a time for people, such as `2026-11-18 10:55:03` in the time zone of this machine. */
+export function formatLocalTime(time: Date): string {
+  const pad = (value: number) => String(value).padStart(2, '0');
+  const day = [time.getFullYear(), pad(time.getMonth() + 1), pad(time.getDate())].join('-');
+  return `${day} ${[time.getHours(), time.getMinutes(), time.getSeconds()].map(pad).join(':')}`;
+}
+
+/** Writes one line of a stream, as JSON with `--json`, and waits until stdout can take more. */
+export async function writeLine(invocation: Invocation, data: unknown, text: string): Promise<void> {
+  const { stdout } = process;
+  const hasRoom = stdout.write(`${invocation.flags.json === true ? formatJson(data) : text}\n`);
+  if (hasRoom || stdout.destroyed || stdout.errored) return;
+  await new Promise<void>((resolve) => {
+    const resume = () => {
+      for (const event of ['drain', 'error', 'close']) stdout.off(event, resume);
+      resolve();
+    };
+    for (const event of ['drain', 'error', 'close']) stdout.on(event, resume);
+  });
+}
+
+/** Aborts when nobody reads stdout any more. */
+export function watchReader(): AbortSignal {
+  const gone = new AbortController();
+  process.stdout.once('error', () => gone.abort());
+  return gone.signal;
+}
+
 /** Formats a value as JSON in one line. Characters that a terminal obeys or hides are escaped; the value is the same. */
 export function formatJson(value: unknown): string {
   return JSON.stringify(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>

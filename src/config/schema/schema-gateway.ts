@@ -254,6 +254,15 @@ export const eventsSchema = z.strictObject({
     .describe('Webhook that receives session events.'),
 });
 
+export const journalSchema = z.strictObject({
+  keepDays: positiveCount(36_500)
+    .default(30)
+    .describe('Journal lines are deleted after this many days, in whole files.'),
+  maxTotalMb: positiveCount()
+    .default(1024)
+    .describe('Maximum size of all journal files together. The oldest are deleted first.'),
+});
+
 export const telemetrySchema = z.strictObject({
   otlpUrl: httpUrl
     .optional()

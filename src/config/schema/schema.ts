@@ -4,6 +4,7 @@ import {
   contextSchema,
   credentialsSchema,
   eventsSchema,
+  journalSchema,
   limitsSchema,
   listenSchema,
   processesSchema,
@@ -32,6 +33,7 @@ export const configSchema = z.strictObject({
   credentials: credentialsSchema.prefault({}).describe('Storage of per-user credentials for servers.'),
   processes: processesSchema.prefault({}).describe('Lifetime and number of server processes.'),
   events: eventsSchema.prefault({}).describe('Delivery of session events.'),
+  journal: journalSchema.prefault({}).describe('How long the journal is kept.'),
   telemetry: telemetrySchema.prefault({}).describe('Export of traces to OpenTelemetry.'),
   limits: limitsSchema.prefault({}).describe('Size and rate limits for messages.'),
   include: z

@@ -83,17 +83,16 @@ export const callsPage = z.object({
   next: z.string().nullable().describe('Pass as "before" to get older calls; null if there are none.'),
 });
 
-const stdioServer = z.object({
-  command: z.string(),
-  args: stringListSchema,
-  env: z.record(z.string(), z.string()),
+const journalEntry = z.looseObject({ time: instantSchema, kind: z.string() }).meta({ id: 'JournalEntry' });
+export const journalPage = z.object({
+  entries: listOf(journalEntry).describe('Lines of the journal. The kind of a line decides which members it has.'),
+  next: z.string().nullable().describe('Pass as "before" to get older lines; null if there are none.'),
+  unreadable: z.int().describe('Number of damaged lines that were skipped.'),
 });
 
-const httpServer = z.object({
-  type: z.enum(['http', 'sse']),
-  url: z.string(),
-  headers: z.record(z.string(), z.string()),
-});
+const texts = z.record(z.string(), z.string());
+const stdioServer = z.object({ command: z.string(), args: stringListSchema, env: texts });
+const httpServer = z.object({ type: z.enum(['http', 'sse']), url: z.string(), headers: texts });
 
 export const sessionServers = z.object({
   mcpServers: z

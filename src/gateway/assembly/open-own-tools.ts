@@ -36,7 +36,17 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
   const { embeddings } = options;
   const files = createWorkspaceFiles({ config, store, journal, folders, runners, tmpRoot, dataDir, log, embeddings });
   closing.push(files.close);
-  const sessionTools = createOwnTools({ sessions, store, files, contextOf: governance.contextOf });
+  const sessionTools = createOwnTools({
+    sessions,
+    store,
+    files,
+    contextOf: governance.contextOf,
+    onSessionResolution({ caller, asked, sessionId, code }) {
+      const { correlationId: id, session } = caller;
+      if (sessionId !== undefined) journal.record({ kind: 'session', event: 'resolved', id, sessionId, asked });
+      else journal.record({ kind: 'session', event: 'not-resolved', id, sessionId: session.id, asked, code });
+    },
+  });
   const ownTools = createOwnToolList(sessionTools, tools);
   const access: ServerAccess = {
     explain: resolution.explain,

@@ -131,6 +131,7 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
     policies,
     folders,
     calls: journal.calls,
+    searchJournal: journal.search,
     paths,
     openSession: (draft) => parts.open(draft),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
@@ -139,6 +140,8 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
       journal.record({ kind: 'session', event: 'token-made', sessionId: id });
       return token;
     },
+    recordResolution: (sessionId, servers) =>
+      journal.record({ kind: 'session', event: 'servers-resolved', sessionId, servers: servers.join(' ') }),
     usage: (id) => store.usage(id),
   };
 }

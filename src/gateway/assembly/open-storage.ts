@@ -5,6 +5,7 @@ import type { Config } from '../../config/schema/schema.ts';
 import { openSigningKeys, type SigningKeys } from '../../context/for-tools/signing-keys.ts';
 import { claimDataDir } from '../../lib/fs/private-files.ts';
 import { type Journal, openJournal } from '../../observability/journal/journal.ts';
+import { journalPath } from '../../observability/journal/journal-files.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { createSafeLog } from '../../observability/log/safe-log.ts';
 import { createReservedKeys, type ReservedKeys } from '../../protocol/reserved-meta.ts';
@@ -50,7 +51,7 @@ export async function openStorage(options: GatewayOptions, closing: ClosingStack
     claimDataDir(dir);
   }
   const log = createSafeLog(options.log);
-  const journal = openJournal(join(dataDir, 'journal', 'journal.jsonl'), log);
+  const journal = openJournal(journalPath(dataDir), log, { limits: () => settings.config().journal });
   const recordEvent = (event: 'opened' | 'closed') => journal.record({ kind: 'gateway', event, pid: process.pid });
   let isOpened = false;
   closing.push(() => {

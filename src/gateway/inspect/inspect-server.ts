@@ -3,7 +3,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import { claimDataDir } from '../../lib/fs/private-files.ts';
 import { toPlainLine } from '../../lib/text/escape-controls.ts';
-import type { Journal } from '../../observability/journal/journal.ts';
+import type { Journal, JournalEntry } from '../../observability/journal/journal.ts';
 import { scrubSecrets } from '../../observability/log/scrub.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { baseEnvironment } from '../../sandbox/common/base-environment.ts';
@@ -181,18 +181,13 @@ function createInspectionSession(): Session {
 const maxLines = 20;
 
 /** Collects the last lines of stderr of the last process: a server whose era is unknown may be started twice. */
-function collectOutput(): { readonly journal: Journal; lines(): readonly string[] } {
+function collectOutput(): { readonly journal: Pick<Journal, 'record'>; lines(): readonly string[] } {
   let lines: string[] = [];
-  const journal: Journal = {
-    record({ event, line }) {
-      if (event === 'started') lines = [];
-      if (event === 'stderr') lines = [...lines, toPlainLine(String(line))].slice(-maxLines);
-    },
-    recordCall() {},
-    calls: async () => ({ calls: [], next: null }),
-    async close() {},
-  };
-  return { journal, lines: () => lines };
+  function record({ event, line }: JournalEntry): void {
+    if (event === 'started') lines = [];
+    if (event === 'stderr') lines = [...lines, toPlainLine(String(line))].slice(-maxLines);
+  }
+  return { journal: { record }, lines: () => lines };
 }
 
 /** Explains to the operator why a server could not be asked. Unlike callers, the operator sees addresses and causes. */

@@ -1,5 +1,6 @@
 import { fstatSync, readSync, write, writeSync } from 'node:fs';
 import type { Log } from '../log/log.ts';
+import type { JournalFile } from './journal-files.ts';
 
 /** Journal entries that could not be written. */
 export interface JournalLoss {
@@ -10,7 +11,10 @@ export interface JournalLoss {
 }
 
 interface Appender {
-  /** Appends lines. Never fails: lost entries are counted, and reported as soon as writing works again. */
+  /**
+   * Appends lines, to a new file if the current one is full. Never fails: lost entries are counted, and reported as soon
+   * as writing works again. Must not be called again before it resolves.
+   */
   append(lines: string): Promise<void>;
   /** Does the same synchronously. */
   appendNow(lines: string): void;
@@ -26,13 +30,13 @@ interface Batch {
 
 const newLine = 10;
 
-/** Appends whole lines to a file open in mode `a+`. A torn line, also of another process, is ended first. */
+/** Appends whole lines to the journal. A torn line, also of another process, is ended first. */
 export function createAppender(
-  descriptor: number,
+  file: Pick<JournalFile, 'descriptor' | 'advance'>,
   log: Pick<Log, 'warn'>,
   describeLoss: (loss: JournalLoss) => string,
 ): Appender {
-  let isTorn = hasTornEnd(descriptor);
+  let isTorn = hasTornEnd(file.descriptor());
   let loss: JournalLoss | undefined;
   let isFailing = false;
 
@@ -67,8 +71,11 @@ export function createAppender(
 
   return {
     append(lines) {
+      if (lines === '' && loss === undefined) return Promise.resolve();
+      if (file.advance()) isTorn = hasTornEnd(file.descriptor());
       const batch = prepare(lines);
       const { bytes } = batch;
+      const descriptor = file.descriptor();
       return new Promise((resolve) => {
         const from = (at: number): void => {
           if (at === bytes.length) {
@@ -89,7 +96,8 @@ export function createAppender(
       const batch = prepare(lines);
       let at = 0;
       try {
-        while (at < batch.bytes.length) at += writeSync(descriptor, batch.bytes, at);
+        // The file stays the same: `append` may be writing to it.
+        while (at < batch.bytes.length) at += writeSync(file.descriptor(), batch.bytes, at);
         noteSuccess(batch);
       } catch (error) {
         noteFailure(batch, at, error as Error);
@@ -99,9 +107,14 @@ export function createAppender(
 }
 
 function hasTornEnd(descriptor: number): boolean {
-  const { size } = fstatSync(descriptor);
-  const last = Buffer.alloc(1);
-  return size > 0 && readSync(descriptor, last, 0, 1, size - 1) === 1 && last[0] !== newLine;
+  try {
+    const { size } = fstatSync(descriptor);
+    const last = Buffer.alloc(1);
+    return size > 0 && readSync(descriptor, last, 0, 1, size - 1) === 1 && last[0] !== newLine;
+  } catch {
+    // Readers skip an empty line.
+    return true;
+  }
 }
 
 function countLines(bytes: Buffer): number {

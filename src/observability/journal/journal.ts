@@ -1,10 +1,15 @@
-import { closeSync, openSync } from 'node:fs';
-import { dirname } from 'node:path';
-import { makeFilePrivate, makePrivateFolder } from '../../lib/fs/private-files.ts';
 import type { Log } from '../log/log.ts';
 import { scrubSecrets } from '../log/scrub.ts';
 import { createAppender, type JournalLoss } from './appender.ts';
-import { type CallsPage, type CallsQuery, readCalls } from './read-calls.ts';
+import { type JournalOptions, openJournalFile } from './journal-files.ts';
+import {
+  type CallsPage,
+  type EntriesPage,
+  type EntryFilter,
+  type PageQuery,
+  readCalls,
+  searchEntries,
+} from './read-entries.ts';
 
 export interface CallEntry {
   readonly id: string;
@@ -40,9 +45,11 @@ interface TimedCall {
   readonly call: CallEntry;
 }
 
+export const entryKinds = ['call', 'push', 'process', 'egress', 'file', 'session', 'gateway', 'refusal'] as const;
+
 /** One line of the journal: the event, its time and its session. Full ids, never tokens, never arguments. */
 export interface JournalEntry {
-  readonly kind: 'call' | 'push' | 'process' | 'egress' | 'file' | 'session' | 'gateway' | 'refusal';
+  readonly kind: (typeof entryKinds)[number];
   [field: string]: string | number | boolean | undefined;
 }
 
@@ -50,7 +57,9 @@ export interface Journal {
   record(entry: JournalEntry): void;
   recordCall(call: CallEntry): void;
   /** Reads the recorded calls of a session, newest first. */
-  calls(sessionId: string, wanted: CallsQuery): Promise<CallsPage>;
+  calls(sessionId: string, wanted: PageQuery): Promise<CallsPage>;
+  /** Reads the entries that match the filter, newest first, also those of other processes. */
+  search(filter: EntryFilter, wanted: PageQuery): Promise<EntriesPage>;
   /** Resolves when everything recorded so far is in the file. */
   close(): Promise<void>;
 }
@@ -60,13 +69,12 @@ const maxBacklog = 8 << 20;
 const maxWaitingCalls = 1000;
 const maxEntryLength = 8192;
 const maxTextLength = 2048;
+const checkAgeMs = 3_600_000;
 
 /** Opens a file of JSON lines. Lines are collected for some milliseconds, and so written in large chunks. */
-export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
-  makePrivateFolder(dirname(file));
-  makeFilePrivate(file);
-  const descriptor = openSync(file, 'a+', 0o600);
-  const appender = createAppender(descriptor, log, (loss) => formatLoss(loss, timestamp()));
+export function openJournal(file: string, log: Pick<Log, 'warn'>, options: JournalOptions = {}): Journal {
+  const current = openJournalFile(file, log, deleteOld, options);
+  const appender = createAppender(current, log, (loss) => formatLoss(loss, timestamp()));
   let lines = '';
   /** Calls whose lines are not formatted yet. */
   let waiting: TimedCall[] = [];
@@ -119,15 +127,28 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
     timer ??= setTimeout(() => void flush(), flushEveryMs).unref();
   }
 
+  function appendEntry(entry: JournalEntry): void {
+    let text = JSON.stringify(entry, scrubField);
+    if (text.length > maxEntryLength) text = JSON.stringify(entry, shortenField);
+    // The lines have the order of the events.
+    formatCalls();
+    append(Date.now(), text.slice(1));
+    flushSoon();
+  }
+
+  /** Deletes what is older or larger than the limits allow. That is recorded, also while the journal closes. */
+  function deleteOld(): void {
+    const deleted = current.deleteOld();
+    if (deleted !== undefined) appendEntry({ kind: 'gateway', event: 'journal-deleted', ...deleted });
+  }
+
+  deleteOld();
+  // Without new lines no file is closed, but old ones still reach their age.
+  const ageTimer = setInterval(deleteOld, checkAgeMs).unref();
+
   return {
     record(entry) {
-      if (closed) return;
-      let text = JSON.stringify(entry, scrubField);
-      if (text.length > maxEntryLength) text = JSON.stringify(entry, shortenField);
-      // The lines have the order of the events.
-      formatCalls();
-      append(Date.now(), text.slice(1));
-      flushSoon();
+      if (!closed) appendEntry(entry);
     },
     recordCall(call) {
       if (closed) return;
@@ -141,15 +162,21 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>): Journal {
       if (!closed) await flush();
       return readCalls(file, sessionId, wanted);
     },
+    async search(filter, wanted) {
+      if (!closed) await flush();
+      return searchEntries(file, filter, wanted);
+    },
     async close() {
       if (closed) return;
       closed = true;
       clearTimeout(timer);
-      await flush();
+      clearInterval(ageTimer);
       await flush();
       // Losses are reported even if no entry follows.
       await appender.append('');
-      closeSync(descriptor);
+      // Closing a file may add a line.
+      while (lines !== '') await flush();
+      current.close();
     },
   };
 }

@@ -1,4 +1,4 @@
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { readCursor, writeCursor } from '../../stores/checks.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { bestMatches, isReference } from '../../stores/session-references.ts';
@@ -23,6 +23,19 @@ export interface SessionReach {
   list(caller: ToolCaller, options: SessionListOptions): Promise<Page>;
 }
 
+/** The session that a reference in a call led to, for the journal. */
+export interface SessionResolution {
+  readonly caller: ToolCaller;
+  readonly asked: string;
+  /** Undefined if the reference was refused. */
+  readonly sessionId?: string;
+  /** The error code of the refusal. */
+  readonly code?: string;
+}
+
+/** The length of a reference in the journal. No id or name is longer. */
+const maxAskedLength = 200;
+
 interface SessionListOptions {
   readonly workspaceId?: string | undefined;
   readonly after?: string | undefined;
@@ -31,7 +44,10 @@ interface SessionListOptions {
 
 const pageSize = 50;
 
-export function createSessionReach(store: SessionStore): SessionReach {
+export function createSessionReach(
+  store: SessionStore,
+  onResolution: (resolution: SessionResolution) => void = () => {},
+): SessionReach {
   async function readOwn({ session }: ToolCaller): Promise<SessionRecord> {
     const record = await store.get(session.id);
     if (record !== undefined) return record;
@@ -54,6 +70,23 @@ export function createSessionReach(store: SessionStore): SessionReach {
     return false;
   }
 
+  async function findNamed(reference: string, caller: ToolCaller): Promise<SessionRecord> {
+    const userId = reachableUser(caller);
+    const found =
+      userId === undefined
+        ? findMatches(await readFamily(caller), reference)
+        : isReference(reference)
+          ? (await store.find(reference, { userId })).filter((each) => isUsable(each, caller))
+          : [];
+    const [record] = found;
+    if (record === undefined) throw sessionNotFoundError();
+    if (found.length === 1) return record;
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'Several of your sessions match that.',
+      hint: 'Pass the full id, as shown by session_list.',
+    });
+  }
+
   return {
     async find(reference, caller) {
       if (reference === undefined) {
@@ -64,20 +97,15 @@ export function createSessionReach(store: SessionStore): SessionReach {
         });
       }
       if (reference === 'current' || reference === caller.session.id) return readOwn(caller);
-      const userId = reachableUser(caller);
-      const found =
-        userId === undefined
-          ? findMatches(await readFamily(caller), reference)
-          : isReference(reference)
-            ? (await store.find(reference, { userId })).filter((each) => isUsable(each, caller))
-            : [];
-      const [record] = found;
-      if (record === undefined) throw sessionNotFoundError();
-      if (found.length === 1) return record;
-      throw new AmbitError('REQUEST_INVALID', {
-        what: 'Several of your sessions match that.',
-        hint: 'Pass the full id, as shown by session_list.',
-      });
+      const asked = reference.slice(0, maxAskedLength);
+      try {
+        const record = await findNamed(reference, caller);
+        onResolution({ caller, asked, sessionId: record.id });
+        return record;
+      } catch (error) {
+        onResolution({ caller, asked, code: isAmbitError(error) ? error.code : 'INTERNAL' });
+        throw error;
+      }
     },
 
     async list(caller, { workspaceId, after, limit }) {

@@ -26,7 +26,7 @@ interface ConnectorOptions {
   readonly config: () => Config;
   readonly tmpRoot: string;
   readonly runners: Runners;
-  readonly journal: Journal;
+  readonly journal: Pick<Journal, 'record'>;
   readonly seals: Seals;
   /** The `_meta` keys that pass neither way. */
   readonly keys?: () => ReservedKeys;

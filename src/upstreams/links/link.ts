@@ -111,8 +111,8 @@ export interface Handshake {
 /** A link that is connected to its upstream directly. Bridges between the eras use one. */
 export interface BaseLink extends Link {
   readonly pending: PendingCalls;
-  /** Connects without a request. */
-  ready(): Promise<void>;
+  /** Connects without a request. `callId` is the correlation id of the call that needs it. */
+  ready(callId?: string): Promise<void>;
   /** Opens the upstream's stream for messages that no request waits for, as long as `stream` is open. */
   openStream(stream: Channel): void;
 }

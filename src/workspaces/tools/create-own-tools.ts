@@ -1,7 +1,7 @@
 import { AmbitError } from '../../errors.ts';
 import { StaleSessionError } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import { createSessionReach } from '../../sessions/tools/reach.ts';
+import { createSessionReach, type SessionResolution } from '../../sessions/tools/reach.ts';
 import { type ReadPolicyContext, sessionTools } from '../../sessions/tools/session-tools.ts';
 import { stateTools } from '../../sessions/tools/state-tools.ts';
 import type { Tool } from '../../sessions/tools/tool.ts';
@@ -28,6 +28,8 @@ export interface SessionToolsOptions {
   readonly files?: FileAccessParts | undefined;
   /** Absent where there are no policies. */
   readonly contextOf?: ReadPolicyContext | undefined;
+  /** Hears which session each reference in a call led to. */
+  readonly onSessionResolution?: (resolution: SessionResolution) => void;
   /** False to leave out the tools for sessions and state, except `session_context`. Default true. */
   readonly hasSessionTools?: boolean;
 }
@@ -35,7 +37,7 @@ export interface SessionToolsOptions {
 /** Creates the tools by which an agent looks after its sessions, their state and their files. */
 export function createOwnTools(options: SessionToolsOptions): Toolset {
   const { sessions, store, files, contextOf, hasSessionTools = true } = options;
-  const reach = createSessionReach(store);
+  const reach = createSessionReach(store, options.onSessionResolution);
   const cursors = createPageCursors(store.documents);
 
   async function touchSession(id: string): Promise<void> {

@@ -38,6 +38,7 @@ test('a file with nothing but its version gets the defaults of the contract', ()
     credentials: {},
     context: { envPrefixes: ['AMBIT'], announceKeys: ['ambit'] },
     events: {},
+    journal: { keepDays: 30, maxTotalMb: 1024 },
     telemetry: { headers: {}, sampleRatio: 1 },
     processes: { startSeconds: 30, idleSeconds: 300, maxSeconds: 86_400, maxPerSession: 8, max: 512 },
     limits: { bodyBytes: 4_194_304, messageBytes: 16_777_216, notificationsPerSecond: 1000, pendingPerUpstream: 1024 },

@@ -107,6 +107,8 @@ test('every address answers as its row says', async () => {
   await readToolText(callModern(`${url}/mcp/ambit`, opened.token, 'session_info', '{"session":"current"}'));
   const { calls } = await ask('GET /api/v1/sessions/{id}/calls', { id, query: { limit: 1 } });
   expect(calls).toHaveLength(1);
+  const { entries } = await ask('GET /api/v1/journal', { query: { session: 'task#1', kind: 'call', words: 'ok' } });
+  expect(entries).toMatchObject([{ kind: 'call', sessionId: id, name: 'session_info' }]);
   await folders(id);
 
   await ask('POST /api/v1/users', { body: { name: 'ada', teams: ['t'] } });

@@ -4,9 +4,11 @@ import { suggestClosest } from '../../../config/explain/suggest.ts';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import type { ServerLogLine, ServerLogs } from '../../../gateway/server-activity.ts';
+import { entryKinds } from '../../../observability/journal/journal.ts';
 import { manifest } from '../../../package-paths.ts';
 import type { Page } from '../../../stores/store.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
+import { journalPageQuery } from './sessions.ts';
 
 const shortIdLength = 8;
 const maxLines = 1000;
@@ -31,13 +33,48 @@ const logQuery = z.object({
     .describe('With `true` the response is a stream of server-sent events that continues with new lines.'),
 });
 
-/** The gateway itself, and its servers. */
+const text = z.string().min(1, 'at least one character');
+const instant = z.iso
+  .datetime({ offset: true, error: 'a time such as 2026-11-18T09:00:00Z' })
+  .transform((time) => new Date(time).toISOString());
+
+const journalQuery = journalPageQuery.extend({
+  id: text.exactOptional().describe('Only lines of this call: its correlation id, or the beginning of it.'),
+  session: text
+    .exactOptional()
+    .describe('Only lines of this session: its id or the beginning of it, or the name of a live session.'),
+  user: text.exactOptional().describe('Only lines of this user.'),
+  server: text.exactOptional().describe('Only lines about this server.'),
+  tool: text.exactOptional().describe('Only lines about this tool, as "tool" or "server__tool".'),
+  kind: z.enum(entryKinds).exactOptional().describe('Only lines of this kind.'),
+  outcome: text
+    .exactOptional()
+    .describe(
+      'Only lines with this outcome, decision or code. "error": all lines about something that did not succeed.',
+    ),
+  since: instant.exactOptional().describe('Only lines from this time on.'),
+  until: instant.exactOptional().describe('Only lines up to this time.'),
+  words: text
+    .exactOptional()
+    .describe('Only lines that contain all these words, separated by blanks, in any letter case.'),
+});
+
+/** The gateway itself, its journal and its servers. */
 export const serverRoutes = {
   'GET /api/v1/status': defineRoute({
     summary: 'Shows the gateway, and counts its sessions, servers and processes',
     returns: 'The status',
     answer: 'gatewayStatus',
     handle: describeStatus,
+  }),
+  'GET /api/v1/journal': defineRoute({
+    summary: 'Searches the journal, newest lines first',
+    description:
+      'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. The page "Journal" describes the lines.',
+    query: journalQuery,
+    returns: 'A page of journal lines',
+    answer: 'journalPage',
+    handle: searchJournal,
   }),
   'GET /api/v1/servers': defineRoute({
     summary: 'Lists the servers of the configuration with their state',
@@ -106,6 +143,14 @@ async function countSessions({ sessions }: Operator) {
     if (isAmbitError(error) && error.code === 'STORE_UNAVAILABLE') return null;
     throw error;
   }
+}
+
+async function searchJournal(gateway: Operator, { query }: RouteRequest<{ query: typeof journalQuery }>) {
+  const { limit, before, session, words, ...filter } = query;
+  // The journal is most needed when the store cannot be reached.
+  const named = session === undefined ? undefined : await gateway.sessions.find(session).catch(() => undefined);
+  const wanted = { ...filter, session: named?.id ?? session, words: words?.split(/\s+/).filter(Boolean) };
+  return gateway.searchJournal(wanted, { limit, before });
 }
 
 async function readServerLog(gateway: Operator, asked: RouteRequest<{ query: typeof logQuery }>) {

@@ -77,22 +77,23 @@ const sessionsQuery = z.object({
   }),
 });
 
-const maxCalls = 200;
-const callsLimit = { error: `a whole number from 1 to ${maxCalls}` };
+const maxItems = 200;
+const itemLimit = { error: `a whole number from 1 to ${maxItems}` };
 
-const callsQuery = z.object({
+/** The members of a query that choose a page of the journal. */
+export const journalPageQuery = z.object({
   before: z
     .string()
-    .regex(/^\d{1,15}$/, '"next" of the previous page, unchanged')
+    .regex(/^\d{1,20}-\d{1,15}$/, '"next" of the previous page, unchanged')
     .optional()
     .describe('Value of "next" from the previous page.'),
   limit: z.coerce
-    .number(callsLimit)
-    .int(callsLimit)
-    .min(1, callsLimit)
-    .max(maxCalls, callsLimit)
+    .number(itemLimit)
+    .int(itemLimit)
+    .min(1, itemLimit)
+    .max(maxItems, itemLimit)
     .default(50)
-    .describe('Maximum number of calls per page.'),
+    .describe('Maximum number of items per page.'),
 });
 
 const via = z.strictObject({ via: z.literal('gateway') });
@@ -193,7 +194,7 @@ export const sessionRoutes = {
     description:
       'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Calls of an ended session can be listed by its full id.',
     parameter: sessionParameter,
-    query: callsQuery,
+    query: journalPageQuery,
     returns: 'A page of calls',
     answer: 'callsPage',
     async handle(gateway, { parameter, query }) {
@@ -267,8 +268,10 @@ async function listSessionServers(gateway: Operator, { parameter }: RouteRequest
   const { explain, narrowsTools } = await gateway.openAccess();
   const resolved = explain(session);
   const sseServers = await findSseServers(gateway, resolved);
+  const mcpServers = createMcpServers(session, resolved, gateway.paths, narrowsTools, sseServers);
+  gateway.recordResolution(session.id, Object.keys(mcpServers));
   return {
-    mcpServers: createMcpServers(session, resolved, gateway.paths, narrowsTools, sseServers),
+    mcpServers,
     servers: resolved.map((each) => describeServer(each, narrowsTools)),
   };
 }
@@ -285,8 +288,10 @@ async function listGatewayServers(gateway: Operator, { parameter, address }: Rou
   const session = await findLoadedSession(gateway, id);
   const { explain, hasOwnTools } = await gateway.openAccess();
   const resolved = explain(session);
+  const mcpServers = createGatewayServers(resolved, address, token, hasOwnTools(session));
+  gateway.recordResolution(session.id, Object.keys(mcpServers));
   return {
-    mcpServers: createGatewayServers(resolved, address, token, hasOwnTools(session)),
+    mcpServers,
     servers: resolved.map((each) => describeServer(each)),
   };
 }

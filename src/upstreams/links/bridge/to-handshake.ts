@@ -90,8 +90,8 @@ export function bridgeToHandshake(
   const tasks = createBridgedTasks(binding, base.link, openChannel);
   const streams = createListenStreams(base.link, binding, tasks.announce);
 
-  async function ensureHandshake(): Promise<Handshake> {
-    await base.link.ready();
+  async function ensureHandshake(call?: UpstreamCall): Promise<Handshake> {
+    await base.link.ready(call?.acting?.correlationId);
     const handshake = base.handshake();
     if (handshake === undefined) throw noReplyError(base.link.server, 'initialize');
     // Over HTTP a server sends on this stream what belongs to no request.
@@ -112,7 +112,7 @@ export function bridgeToHandshake(
   async function forward(given: UpstreamCall): Promise<FinalReply> {
     // The edits of the pipeline come first: an answer inside the request may go on without it.
     const edited = applyMessageEdits(given.message, given.edits);
-    const handshake = await ensureHandshake().catch((error: Error) => {
+    const handshake = await ensureHandshake(given).catch((error: Error) => {
       throw explainEffect(error, edited.method, false);
     });
     if (edited.method.startsWith('tasks/')) return tasks.request({ ...given, message: edited, edits: [] }, handshake);
@@ -150,10 +150,10 @@ export function bridgeToHandshake(
       const { method, id } = call.message;
       if (removedMethods.has(method)) throw new ProtocolError(-32601, 404, 'Method not found');
       if (method === 'server/discover') {
-        const { result } = await ensureHandshake();
+        const { result } = await ensureHandshake(call);
         return { kind: 'message', bytes: composeResult(id as string, toDiscoverResult(result)), status: 200 };
       }
-      if (method === 'subscriptions/listen') return streams.open(call, ensureHandshake);
+      if (method === 'subscriptions/listen') return streams.open(call, () => ensureHandshake(call));
       runningCalls++;
       return forward(call).finally(() => {
         runningCalls--;

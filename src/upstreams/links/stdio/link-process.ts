@@ -41,7 +41,8 @@ export interface LinkProcess {
   running(): ServerProcess | undefined;
   /** The process that takes calls, or the one of another link that has not been opened yet. */
   findIdle(): ServerProcess | undefined;
-  ready(): Promise<ServerProcess>;
+  /** Starts the process if there is none. `callId` is the correlation id of the call that needs it. */
+  ready(callId?: string): Promise<ServerProcess>;
   /** Ends the process; the next call starts another. */
   stop(): void;
   /** Gives the process up, so that a link of the other era can take it. */
@@ -126,15 +127,15 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
   });
   abandoned.catch(() => {});
 
-  function ready(): Promise<ServerProcess> {
+  function ready(callId?: string): Promise<ServerProcess> {
     if (state.running !== undefined) return Promise.resolve(state.running);
-    state.starting ??= reportStartFailure(start(), processOptions.watch).finally(() => {
+    state.starting ??= reportStartFailure(start(callId), processOptions.watch).finally(() => {
       state.starting = undefined;
     });
     return state.starting;
   }
 
-  async function start(): Promise<ServerProcess> {
+  async function start(callId: string | undefined): Promise<ServerProcess> {
     opening.assertPossible();
     const reopened = await openAdopted(state, options);
     if (reopened !== undefined) return reopened;
@@ -146,7 +147,7 @@ export function createLinkProcess(options: LinkProcessOptions): LinkProcess {
     state.hasSpoken = false;
     const began = performance.now();
     const listener = createListener(() => fresh);
-    fresh = await startServer(server, processOptions, listener);
+    fresh = await startServer(server, { ...processOptions, callId }, listener);
     state.current = fresh;
     if (state.closing !== undefined) {
       await fresh.end();

@@ -96,7 +96,7 @@ export interface DroppedMessageCounter {
 }
 
 export function droppedMessageCounter(
-  journal: Journal,
+  journal: Pick<Journal, 'record'>,
   source: { readonly sessionId: string | undefined; readonly server: string },
 ): DroppedMessageCounter {
   const counts = new Map<string, number>();

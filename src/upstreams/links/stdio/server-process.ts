@@ -97,9 +97,11 @@ export interface ProcessOptions {
   readonly tmpRoot: string;
   /** Prepares each start: the session's access may have changed since the last one. */
   readonly prepare: () => PreparedLaunch;
-  readonly journal: Journal;
+  readonly journal: Pick<Journal, 'record'>;
   /** Undefined where several sessions share the process. */
   readonly sessionId: string | undefined;
+  /** The correlation id of the call that needs the process. */
+  readonly callId?: string | undefined;
   readonly messageBytes: number;
   /** Throws when this server may not start with its files and its session as they are now. */
   readonly mayStart: (prepared: PreparedLaunch) => void;
@@ -150,8 +152,15 @@ export async function startServer(
   }
 }
 
-async function assertFolderExists(path: string): Promise<void> {
-  const stats = await stat(path).catch(() => undefined);
+/** Makes the working directory. A folder of the operator must exist. */
+async function ensureWorkingFolder({ cwd, isGivenFolder }: PreparedLaunch, server: string): Promise<void> {
+  if (!isGivenFolder) {
+    await mkdir(cwd, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      throw workingFolderError(server, error);
+    });
+    return;
+  }
+  const stats = await stat(cwd).catch(() => undefined);
   if (stats?.isDirectory() !== true) {
     throw new AmbitError('WORKSPACE_UNAVAILABLE', { what: 'The folder of the workspace no longer exists.' });
   }
@@ -167,11 +176,7 @@ async function startInSlot(
   const { env: configuredEnv, cwd } = prepared;
   await prepared.ready?.();
   const tmpDir = join(options.tmpRoot, `p${++count}`);
-  if (prepared.isGivenFolder) await assertFolderExists(cwd);
-  else
-    await mkdir(cwd, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-      throw workingFolderError(server.name, error);
-    });
+  await ensureWorkingFolder(prepared, server.name);
   await mkdir(tmpDir, { recursive: true, mode: 0o700 });
   const contextKey = prepared.keyFileNames === undefined ? undefined : createContextKey();
   // No variable has this name, so the secret hides no configured one from the scrubber.
@@ -218,7 +223,8 @@ async function startInSlot(
   const channel = await start().catch(async (error: unknown) => {
     await egress?.close();
     await rm(tmpDir, { recursive: true, force: true });
-    options.journal.record({ ...fields, event: 'start-failed', detail: scrubbed(describeCause(error)) });
+    const detail = scrubbed(describeCause(error));
+    options.journal.record({ ...fields, event: 'start-failed', id: options.callId, detail });
     if (isAmbitError(error)) throw error;
     throw startError(server.name, error, server.command, configuredEnv['PATH'] ?? process.env['PATH']);
   });
@@ -228,7 +234,8 @@ async function startInSlot(
     return channel.end();
   };
   options.watch.spawned(pid);
-  options.journal.record({ ...fields, event: 'started', pid, ms: Math.round(performance.now() - started) });
+  const ms = Math.round(performance.now() - started);
+  options.journal.record({ ...fields, event: 'started', id: options.callId, pid, ms });
 
   const unreadable = createRateLimit(unreadablePerSecond);
   let hasGarbled = false;
@@ -354,7 +361,7 @@ async function openServerEgress(
   { network: allowed = [] }: Pick<Confinement, 'network'>,
   folder: string,
   { server, sessionId }: { readonly server: string; readonly sessionId: string | undefined },
-  journal: Journal,
+  journal: Pick<Journal, 'record'>,
 ) {
   if (allowed.length === 0) return undefined;
   const fields = { kind: 'egress' as const, sessionId, server };

@@ -118,7 +118,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
     usage.waitingForStart++;
     let started: ServerProcess;
     try {
-      started = await linkProcess.ready();
+      started = await linkProcess.ready(call.acting?.correlationId);
     } catch (error) {
       throw explainEffect(error as Error, call.message.method, false);
     } finally {
@@ -137,7 +137,7 @@ function createLinkMethods(parts: LinkParts): BaseLink {
     isClosed: () => linkProcess.closedFor() !== undefined,
     isReady: () => linkProcess.running() !== undefined,
     pending,
-    ready: async () => void (await linkProcess.ready()),
+    ready: async (callId) => void (await linkProcess.ready(callId)),
     releaseProcess: linkProcess.release,
     adoptProcess: linkProcess.adopt,
 
