@@ -2,14 +2,15 @@ import { AmbitError } from '../../errors.ts';
 import { parseExpression } from '../search/expression.ts';
 import { findPaths, readAhead } from '../search/grep.ts';
 import { decodeText } from '../search/grep-file.ts';
+import { createConcurrencyLimit } from '../search/ripgrep.ts';
 import { createSearchBudget } from '../search/search-budget.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { CodeIndexes } from './code-indexes.ts';
-import { type FolderIndex, type IndexProgress, isHiddenPath, markOf } from './folder-index.ts';
+import { type FolderIndex, type IndexProgress, isHiddenPath, markOf, maxIndexedBytes } from './folder-index.ts';
 import type { Candidate } from './index-database.ts';
 import { IndexError } from './index-thread.ts';
-import { type RankOptions, type ReadPassage, rankMatches } from './rank-matches.ts';
-import { splitLines, splitPassages, takePassage } from './split-passages.ts';
+import { maxGap, type RankedMatch, type RankOptions, type ReadPassage, rankMatches } from './rank-matches.ts';
+import { eachPassage, type Passage, splitLines, takePassage } from './split-passages.ts';
 import { splitQuestion, splitWords } from './split-words.ts';
 
 export interface CodebaseQuery {
@@ -41,10 +42,9 @@ interface SearchedQuestion {
   readonly isFolder: boolean;
 }
 
-/** The passages to rank, the lines of their files, and how often the words occur. */
+/** The passages to rank, and how often the words occur. */
 interface FoundPassages extends Omit<RankOptions, 'terms' | 'limit'> {
   readonly read: readonly ReadPassage[];
-  readonly lines: ReadonlyMap<string, readonly string[]>;
 }
 
 /** The time to wait for an index that is not complete, to find files without it, and to read them: below two seconds. */
@@ -57,6 +57,13 @@ const minShownLines = 20;
 const maxShownLine = 500;
 const maxShown = 64 * 1024;
 const maxReadPassages = 3000;
+/** The text of all passages that are ranked for one question, which is in memory at once. */
+const maxReadText = 3 * 1024 * 1024;
+
+/** The number of questions that are answered at a time: for one folder, so that others have their turn, and in all. */
+const limitPerFolder = createConcurrencyLimit(2);
+const limitAll = createConcurrencyLimit(4);
+const withTurn = <T>(key: string, work: () => Promise<T>): Promise<T> => limitPerFolder(key, () => limitAll('', work));
 
 /**
  * Finds the passages that answer a question in words. The index only says where to look: every passage is read again
@@ -78,12 +85,14 @@ export async function searchCodebase(
   const index = indexes.open(files.place);
   await prepareIndex(index, files);
   const query = { terms, question, start, isFolder: kind === 'folder' };
-  const found =
-    index.progress.state === 'ready'
-      ? await searchIndex(index, files, query).catch((error) => searchWithout(error, files, query))
-      : await searchIncomplete(index, files, query);
-  const ranked = rankMatches(found.read, { ...found, terms, limit });
-  return { matches: showMatches(ranked, found.lines), index: index.progress };
+  return withTurn(files.place.key, async () => {
+    const found =
+      index.progress.state === 'ready'
+        ? await searchIndex(index, files, query).catch((error) => searchWithout(error, files, query))
+        : await searchIncomplete(index, files, query);
+    const ranked = await rankMatches(found.read, { ...found, terms, limit });
+    return { matches: showMatches(ranked, found.read), index: index.progress };
+  });
 }
 
 /** Starts to read what has changed, and waits for it only if the index is not complete yet. */
@@ -109,37 +118,75 @@ async function searchIndex(
 ): Promise<FoundPassages> {
   const found = await index.search({ terms, path: start, limit: maxCandidates }, question);
   const { byWords, byMeaning, frequencies, passages } = found;
-  const { read, lines } = await readCandidates(files, [...byWords, ...byMeaning]);
-  if (byMeaning.length === 0) return { read, lines, frequencies, passages };
+  const read = await readCandidates(files, [...byWords, ...byMeaning], terms);
+  if (byMeaning.length === 0) return { read, frequencies, passages };
   const meaningRanks = new Map(byMeaning.map((each, rank) => [`${each.path}\0${each.startLine}`, rank]));
-  return { read, lines, frequencies, passages, meaningRanks };
+  return { read, frequencies, passages, meaningRanks };
 }
 
-/** Reads the passages of candidates. A file that has changed since it was indexed is split anew. */
+/** Collects passages for the ranking up to a size, each with the lines to show. The files themselves are not kept. */
+function createPassageCollector() {
+  const read: ReadPassage[] = [];
+  let room = maxReadText;
+  return {
+    read,
+    add(path: string, lines: readonly string[], passage: Passage): void {
+      const { startLine, endLine, text } = passage;
+      room -= text.length;
+      if (room < 0 || read.length >= maxReadPassages || text.trim() === '') return;
+      // Passages that lie together are shown with the lines between them.
+      const last = Math.max(endLine, startLine + minShownLines - 1) + maxGap;
+      const shown = lines
+        .slice(startLine - 1, last)
+        .map(cutLine)
+        .join('\n');
+      read.push({ path, ...passage, shown });
+    },
+  };
+}
+
+/** Returns the words of the question that a passage contains. */
+function findTerms(terms: readonly string[], path: string, { text }: Passage): string[] {
+  const words = new Set(splitWords(`${path} ${text}`));
+  return terms.filter((term) => words.has(term));
+}
+
+/** Returns the lines of a file; undefined if it is not searched. */
+function readLines(bytes: Uint8Array): readonly string[] | undefined {
+  const text = bytes.length > maxIndexedBytes ? undefined : decodeText(bytes)?.text;
+  return text === undefined ? undefined : splitLines(text);
+}
+
+/** Reads the passages of candidates. A file that has changed since it was indexed is split anew, while there is time. */
 async function readCandidates(
   files: SessionFiles,
   candidates: readonly Candidate[],
-): Promise<Pick<FoundPassages, 'read' | 'lines'>> {
+  terms: readonly string[],
+): Promise<readonly ReadPassage[]> {
   const byPath = new Map<string, Map<number, Candidate>>();
   for (const candidate of candidates) {
     const ofFile = byPath.get(candidate.path) ?? new Map<number, Candidate>();
     byPath.set(candidate.path, ofFile.set(candidate.startLine, candidate));
   }
-  const read: ReadPassage[] = [];
-  const lines = new Map<string, readonly string[]>();
+  const { read, add } = createPassageCollector();
+  const budget = createSearchBudget({ entries: maxReadPassages, ms: readMs });
   for await (const { path, bytes, modifiedMs } of readAhead(files, byPath.keys())) {
-    const text = decodeText(bytes)?.text;
-    if (text === undefined) continue;
-    const own = splitLines(text);
-    lines.set(path, own);
+    const hasTime = await budget.canContinue();
+    const lines = readLines(bytes);
+    if (lines === undefined) continue;
     const mark = markOf({ bytes: bytes.length, modifiedMs });
     const ofFile = [...(byPath.get(path)?.values() ?? [])];
-    const passages = ofFile.every((each) => each.mark === mark)
-      ? ofFile.map(({ startLine, endLine, scope }) => takePassage(own, startLine, endLine, scope))
-      : splitPassages(text);
-    for (const passage of passages) read.push({ path, ...passage });
+    if (ofFile.every((each) => each.mark === mark)) {
+      for (const { startLine, endLine, scope } of ofFile)
+        add(path, lines, takePassage(lines, startLine, endLine, scope));
+    } else if (hasTime) {
+      for (const passage of eachPassage(lines)) {
+        if (findTerms(terms, path, passage).length > 0) add(path, lines, passage);
+        if (!(await budget.canContinue())) break;
+      }
+    }
   }
-  return { read, lines };
+  return read;
 }
 
 /** Searches by reading files if the index has failed. */
@@ -163,38 +210,31 @@ async function searchIncomplete(
   ]);
   if (indexed === undefined) return read;
   const { frequencies, passages } = indexed.passages > read.passages ? indexed : read;
-  const further = read.read.filter(({ path }) => !indexed.lines.has(path));
-  return {
-    ...indexed,
-    read: [...indexed.read, ...further],
-    lines: new Map([...read.lines, ...indexed.lines]),
-    frequencies,
-    passages,
-  };
+  const known = new Set(indexed.read.map(({ path }) => path));
+  const further = read.read.filter(({ path }) => !known.has(path));
+  return { ...indexed, read: [...indexed.read, ...further], frequencies, passages };
 }
 
 async function searchByReading(files: SessionFiles, query: SearchedQuestion): Promise<FoundPassages> {
   const { terms } = query;
   const paths = await findPathsByWords(files, query);
   const budget = createSearchBudget({ entries: maxReadPassages, ms: readMs });
-  const read: ReadPassage[] = [];
-  const lines = new Map<string, readonly string[]>();
-  const frequencies: Record<string, number> = {};
+  const { read, add } = createPassageCollector();
+  // Each word has an entry: "constructor" is also the name of a property that all objects have.
+  const frequencies: Record<string, number> = Object.fromEntries(terms.map((term) => [term, 0]));
   let passages = 0;
   for await (const { path, bytes } of readAhead(files, paths)) {
-    const text = decodeText(bytes)?.text;
-    for (const passage of text === undefined ? [] : splitPassages(text)) {
+    const lines = readLines(bytes) ?? [];
+    for (const passage of eachPassage(lines)) {
       passages++;
-      const words = new Set(splitWords(`${path} ${passage.text}`));
-      const own = terms.filter((term) => words.has(term));
+      const own = findTerms(terms, path, passage);
       for (const term of own) frequencies[term] = (frequencies[term] ?? 0) + 1;
-      if (own.length === 0 || read.length >= maxReadPassages) continue;
-      read.push({ path, ...passage });
-      lines.set(path, lines.get(path) ?? splitLines(text as string));
+      if (own.length > 0) add(path, lines, passage);
+      if (!(await budget.canContinue())) break;
     }
     if (!(await budget.canContinue())) break;
   }
-  return { read, lines, frequencies, passages };
+  return { read, frequencies, passages };
 }
 
 /** Finds files that contain a word of the question, those with such words in the path first. */
@@ -214,26 +254,32 @@ async function findPathsByWords(files: SessionFiles, { terms, start, isFolder }:
     if (found.length === 0) await gather({ ...files, candidates: undefined }, neverAborted);
   }
   const wordsIn = (path: string) => new Set(splitWords(path).filter((word) => terms.includes(word))).size;
-  const ranked = found.map((path) => ({ path, words: wordsIn(path) }));
+  const pace = createSearchBudget({ entries: Number.POSITIVE_INFINITY, ms: Number.POSITIVE_INFINITY });
+  const ranked: { path: string; words: number }[] = [];
+  for (const path of found) {
+    ranked.push({ path, words: wordsIn(path) });
+    if (pace.count()) await pace.canContinue();
+  }
   return ranked.sort((one, other) => other.words - one.words).map(({ path }) => path);
 }
 
 const neverAborted = new AbortController().signal;
 
-function showMatches(
-  ranked: ReturnType<typeof rankMatches>,
-  lines: ReadonlyMap<string, readonly string[]>,
-): CodebaseMatch[] {
+function showMatches(ranked: readonly RankedMatch[], read: readonly ReadPassage[]): CodebaseMatch[] {
   const shown: CodebaseMatch[] = [];
   let left = maxShown;
   for (const { path, startLine, endLine, why } of ranked) {
-    const all = lines.get(path) ?? [];
-    const last = Math.min(all.length, Math.max(endLine, startLine + minShownLines - 1));
-    const own = all.slice(startLine - 1, last).map(cutLine);
+    const last = Math.max(endLine, startLine + minShownLines - 1);
+    const inside = read.filter((each) => each.path === path && each.startLine >= startLine && each.startLine <= last);
+    const lines: string[] = [];
+    for (const each of inside) {
+      for (const [at, line] of each.shown.split('\n').entries()) lines[each.startLine - startLine + at] = line;
+    }
+    const own = lines.slice(0, last - startLine + 1);
     const text = own.join('\n');
     left -= text.length;
     if (left < 0) break;
-    shown.push({ path, startLine, endLine: last, text, why });
+    shown.push({ path, startLine, endLine: startLine + own.length - 1, text, why });
   }
   return shown;
 }

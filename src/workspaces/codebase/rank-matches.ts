@@ -1,9 +1,12 @@
+import { createSearchBudget, type SearchBudget } from '../search/search-budget.ts';
 import type { Passage } from './split-passages.ts';
 import { splitWords } from './split-words.ts';
 
 /** A passage that was read from a file of the session. */
 export interface ReadPassage extends Passage {
   readonly path: string;
+  /** The lines from its first one on, as they are shown. */
+  readonly shown: string;
 }
 
 /** A passage that answers the question, with the reason. */
@@ -57,17 +60,26 @@ const testPath = /(?:^|[/._-])(?:tests?|spec|__tests__|fixtures?|bench(?:mark)?s
 
 const maxPerFile = 3;
 /** Passages of one file that are this near are shown as one, up to so many lines. */
-const maxGap = 2;
+export const maxGap = 2;
 const maxJoinedLines = 60;
 /** Passages with the same words are copies; one of them is enough. */
 const maxSimilarity = 0.8;
 
-/** Ranks passages by a question, the best first. Passages that lie together are joined, and copies are left out. */
-export function rankMatches(read: readonly ReadPassage[], options: RankOptions): RankedMatch[] {
-  const scored = scorePassages(read, options);
+/** The most passages that are compared with each other, and the most words of each. */
+const maxCompared = 500;
+const maxComparedWords = 1000;
+
+/**
+ * Ranks passages by a question, the best first. Passages that lie together are joined, and copies are left out. Other
+ * work of the process goes on meanwhile.
+ */
+export async function rankMatches(read: readonly ReadPassage[], options: RankOptions): Promise<RankedMatch[]> {
+  const pace = createSearchBudget({ entries: Number.POSITIVE_INFINITY, ms: Number.POSITIVE_INFINITY });
+  const scored = await scorePassages(read, options, pace);
   const matches: { match: RankedMatch; words: ReadonlySet<string> }[] = [];
   const perFile = new Map<string, number>();
-  for (const { passage, words, found } of scored) {
+  for (const { passage, words, found } of scored.slice(0, maxCompared)) {
+    await pace.canContinue();
     const { path, startLine, endLine } = passage;
     const near = matches.findIndex(({ match }) => canJoin(match, passage));
     if (near !== -1) {
@@ -85,12 +97,17 @@ export function rankMatches(read: readonly ReadPassage[], options: RankOptions):
   return matches.map(({ match }) => match);
 }
 
-function scorePassages(read: readonly ReadPassage[], options: RankOptions): ScoredPassage[] {
+async function scorePassages(
+  read: readonly ReadPassage[],
+  options: RankOptions,
+  pace: SearchBudget,
+): Promise<ScoredPassage[]> {
   const { terms, meaningRanks } = options;
   const weigh = createWeights(options);
   const asksForTests = terms.includes('test');
   const scored: ScoredPassage[] = [];
   for (const passage of read) {
+    await pace.canContinue();
     const result = scorePassage(passage, terms, weigh);
     const rank = meaningRanks?.get(`${passage.path}\0${passage.startLine}`);
     if (result.score === 0 && rank === undefined) continue;
@@ -134,7 +151,7 @@ function scorePassage(passage: ReadPassage, terms: readonly string[], weigh: (te
     if (before !== undefined && areNeighbours(positions.get(before), inText))
       score += pairWeight * Math.min(weigh(before), weigh(term));
   }
-  return { score, words: new Set(text), found };
+  return { score, words: new Set(text.slice(0, maxComparedWords)), found };
 }
 
 function findPositions(words: readonly string[], terms: ReadonlySet<string>): Map<string, number[]> {
@@ -162,7 +179,11 @@ function areNeighbours(one: readonly number[] | undefined, other: readonly numbe
 
 function addFileScores(scored: readonly ScoredPassage[]): void {
   const byFile = new Map<string, number[]>();
-  for (const { passage, score } of scored) byFile.set(passage.path, [...(byFile.get(passage.path) ?? []), score]);
+  for (const { passage, score } of scored) {
+    const known = byFile.get(passage.path);
+    if (known === undefined) byFile.set(passage.path, [score]);
+    else known.push(score);
+  }
   for (const scores of byFile.values()) scores.sort((one, other) => other - one);
   for (const each of scored) {
     const further = byFile.get(each.passage.path)?.slice(1, 4) ?? [];

@@ -1,3 +1,5 @@
+import { copyText } from '../../lib/text/copy-text.ts';
+
 /** A part of a file that can be found: a definition with its comment, or some lines that belong together. */
 export interface Passage {
   /** The first and the last line, from 1. */
@@ -34,32 +36,37 @@ const definitions: readonly RegExp[] = [
   // Headings, sections, and titles of tests.
   /^#{1,6} (.{1,120})/,
   /^\[([\w.-]{1,80})\]$/,
-  /\b(?:describe|it|test)(?:\.\w+)?\(\s*['"`](.{1,160}?)['"`],/,
+  /^\s*(?:describe|it|test)(?:\.\w+)?\(\s*['"`](.{1,160}?)['"`],/,
 ];
 
 /** Splits a text into passages. Each line belongs to one of them. */
 export function splitPassages(text: string): Passage[] {
-  const lines = splitLines(text);
-  const passages: Passage[] = [];
+  return [...eachPassage(splitLines(text))];
+}
+
+/** Splits lines into passages one by one: a large file takes too long to be split at once beside other work. */
+export function* eachPassage(lines: readonly string[]): Generator<Passage> {
+  let count = 0;
   let scope = '';
   let start = 0;
   let nextScope = '';
 
-  function finishPassage(end: number): void {
+  function* finishPassage(end: number): Generator<Passage> {
     const passage = takePassage(lines, start + 1, end, scope);
-    if (passage.text.trim() !== '') passages.push(passage);
     start = end;
     scope = nextScope;
+    if (passage.text.trim() === '') return;
+    count++;
+    yield passage;
   }
 
-  for (let at = 0; at < lines.length && passages.length < maxPassages; at++) {
-    if (at > start && isBoundary(lines, start, at)) finishPassage(at);
+  for (let at = 0; at < lines.length && count < maxPassages; at++) {
+    if (at > start && isBoundary(lines, start, at)) yield* finishPassage(at);
     const line = lines[at] as string;
     if (isAtMargin(line)) nextScope = findDefinedNames(line)[0] ?? nextScope;
     if (at === start) scope = isAtMargin(line) ? '' : nextScope;
   }
-  if (passages.length < maxPassages) finishPassage(lines.length);
-  return passages;
+  if (count < maxPassages) yield* finishPassage(lines.length);
 }
 
 /** Returns the lines of a text, without an empty one at the end. */
@@ -72,7 +79,8 @@ export function splitLines(text: string): string[] {
 /** Returns the passage between two lines, from 1. */
 export function takePassage(lines: readonly string[], startLine: number, endLine: number, scope: string): Passage {
   const own = lines.slice(startLine - 1, endLine).map((line) => line.slice(0, maxLineLength));
-  return { startLine, endLine, text: own.join('\n'), names: own.flatMap(findDefinedNames), scope };
+  const names = own.flatMap(findDefinedNames).map(copyText);
+  return { startLine, endLine, text: own.join('\n'), names, scope: copyText(scope) };
 }
 
 function isBoundary(lines: readonly string[], start: number, at: number): boolean {

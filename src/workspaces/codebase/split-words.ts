@@ -1,3 +1,5 @@
+import { copyText } from '../../lib/text/copy-text.ts';
+
 /** Words longer than this are data, not names. */
 const maxWordLength = 64;
 const maxCached = 50_000;
@@ -90,9 +92,10 @@ export function splitWords(text: string): string[] {
     if (name.length > maxWordLength) continue;
     let known = cachedWords.get(name);
     if (known === undefined) {
-      known = splitName(name);
+      const copy = copyText(name);
+      known = splitName(copy);
       if (cachedWords.size >= maxCached) cachedWords.clear();
-      cachedWords.set(name, known);
+      cachedWords.set(copy, known);
     }
     for (const word of known) words.push(word);
   }
