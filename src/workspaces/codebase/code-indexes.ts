@@ -33,7 +33,7 @@ export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeInde
   const thread = createIndexThread();
   const opened = new Map<string, FolderIndex>();
   const ending = new AbortController();
-  const closing = new Set<Promise<void>>();
+  const closing = new Map<string, Promise<void>>();
   const acquireBuilding = createConcurrencyLimit(maxBuilding);
 
   async function takeTurn<T>(work: () => Promise<T>): Promise<T> {
@@ -48,8 +48,10 @@ export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeInde
   function closeOldest(): void {
     const [key, index] = opened.entries().next().value as [string, FolderIndex];
     opened.delete(key);
-    const closed = index.close().finally(() => closing.delete(closed));
-    closing.add(closed);
+    const closed = Promise.all([closing.get(key), index.close()]).then(() => {
+      if (closing.get(key) === closed) closing.delete(key);
+    });
+    closing.set(key, closed);
   }
 
   return {
@@ -65,7 +67,11 @@ export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeInde
           embeddings,
           limits,
           signal: ending.signal,
-          takeTurn,
+          async takeTurn(work) {
+            // The index may still be open from before. If it were closed during this work, one in memory would be lost.
+            await closing.get(place.key);
+            return takeTurn(work);
+          },
           onFailure: (error) => log.warn('codebase index failed', { error: String(error) }),
         });
       opened.set(place.key, index);
@@ -78,7 +84,7 @@ export function createCodeIndexes({ dataDir, log, embeddings, limits }: CodeInde
     async close() {
       ending.abort();
       while (opened.size > 0) closeOldest();
-      await Promise.all(closing);
+      await Promise.all(closing.values());
       await thread.close();
     },
   };

@@ -92,7 +92,9 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
   async function build(backend: WorkspaceBackend): Promise<void> {
     needsWalk = false;
     prepareFile();
+    // The thread is started by the first call, and may end between any two.
     const { isComplete: wasComplete } = await thread.call(file, 'measure');
+    const { run } = thread;
     progress = { ...progress, state: wasComplete ? 'ready' : 'building' };
     const { files, isComplete } = await listFiles(backend, limits, signal);
     const changed = await findChanged(options, files);
@@ -101,7 +103,8 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
     const kept = new Set(files.map(({ path }) => path));
     await thread.call(file, 'finish', isComplete ? kept : undefined);
     progress = { ...progress, state: 'ready', partial: !isComplete || isFull };
-    currentIn = thread.run;
+    currentIn = run;
+    while (!isFull && (await thread.call(file, 'clean'))) signal.throwIfAborted();
   }
 
   /** Reads and indexes files. Returns true if the index is full. */
@@ -189,9 +192,15 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
       if (noted.size === 0) return;
       const paths = [...noted];
       noted = new Set();
-      await inBackground(async (backend) => {
-        for (const path of paths) await applyChange(backend, path);
-      });
+      try {
+        await inBackground(async (backend) => {
+          for (const path of paths) await applyChange(backend, path);
+        });
+      } catch (error) {
+        if (!(error instanceof IndexError)) throw error;
+        // The search goes on without the index, or with the files as they are now.
+        needsWalk = true;
+      }
       if (needsWalk) await refresh(inBackground);
     },
 

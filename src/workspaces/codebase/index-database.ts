@@ -63,6 +63,11 @@ export interface IndexDatabase {
   remove(path: string): void;
   /** Ends a round over all files: removes all except these, if they are known. */
   finish(present: ReadonlySet<string> | undefined): void;
+  /**
+   * Overwrites some of the words of removed files: FTS5 only marks them as removed. Returns true if there is more to
+   * do.
+   */
+  clean(): boolean;
   search(query: IndexQuery): Candidates;
   measure(): IndexSize;
   listUnembedded(provider: string, afterRow: number, limit: number): readonly UnembeddedPassage[];
@@ -86,6 +91,9 @@ const schema = `
 /** A word in the name of a definition says more about a passage than one in its text. */
 const weights = '3.0, 5.0, 1.5, 1.0';
 
+/** The pages of words that are cleaned at a time: a search has to wait for them. */
+const cleanedPages = 200;
+
 /** A word that more passages contain is not searched for, if there are others. */
 const maxShare = 0.2;
 
@@ -93,17 +101,7 @@ export function openIndexDatabase(database: Database, maxBytes: number): IndexDa
   prepareSchema(database, maxBytes);
   const one = (sql: string, ...values: (string | number)[]) => Number(database.prepare(sql).get(...values)?.['n'] ?? 0);
 
-  function inTransaction<T>(work: () => T): T {
-    database.exec('BEGIN IMMEDIATE');
-    try {
-      const result = work();
-      database.exec('COMMIT');
-      return result;
-    } catch (error) {
-      if (isOpenTransaction(database)) database.exec('ROLLBACK');
-      throw error;
-    }
-  }
+  const inTransaction = <T>(work: () => T): T => runInTransaction(database, work);
 
   function removeFile(id: number): void {
     for (const table of ['words', 'vector']) {
@@ -112,6 +110,7 @@ export function openIndexDatabase(database: Database, maxBytes: number): IndexDa
     }
     database.prepare('DELETE FROM passage WHERE file = ?').run(id);
     database.prepare('DELETE FROM file WHERE id = ?').run(id);
+    writeCleaning(database, 'due');
   }
 
   function putFile({ path, mark, text }: FileText): void {
@@ -156,6 +155,8 @@ export function openIndexDatabase(database: Database, maxBytes: number): IndexDa
         }
         database.prepare("INSERT OR REPLACE INTO setting VALUES ('complete', 'yes')").run();
       }),
+
+    clean: () => cleanWords(database),
 
     search(query) {
       const frequencies: Record<string, number> = {};
@@ -213,7 +214,7 @@ function prepareSchema(database: Database, maxBytes: number): void {
   database.prepare('PRAGMA journal_mode = WAL').get();
   database.exec('PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = 1048576; PRAGMA page_size = 4096');
   database.prepare(`PRAGMA max_page_count = ${Math.ceil(maxBytes / 4096)}`).get();
-  // Deleted text is overwritten.
+  // Deleted rows are overwritten; `clean` does the same for words.
   database.prepare('PRAGMA secure_delete = ON').get();
   const version = database.prepare('PRAGMA user_version').get()?.['user_version'];
   if (version === schemaVersion) return;
@@ -227,13 +228,49 @@ function prepareSchema(database: Database, maxBytes: number): void {
   database.exec('COMMIT');
 }
 
-function isOpenTransaction(database: Database): boolean {
+function runInTransaction<T>(database: Database, work: () => T): T {
+  database.exec('BEGIN IMMEDIATE');
   try {
-    database.exec('SAVEPOINT probe; RELEASE probe');
-    return true;
-  } catch {
-    return false;
+    const result = work();
+    database.exec('COMMIT');
+    return result;
+  } catch (error) {
+    rollBack(database);
+    throw error;
   }
+}
+
+function rollBack(database: Database): void {
+  try {
+    database.exec('ROLLBACK');
+  } catch {
+    // SQLite has done it already, as it does when the index is full.
+  }
+}
+
+/** Notes in the file that words have to be cleaned, also by a later process. */
+function writeCleaning(database: Database, state: 'due' | 'begun'): void {
+  database.prepare("INSERT OR REPLACE INTO setting VALUES ('cleaning', ?)").run(state);
+}
+
+/** Merges some pages of words, without those of removed files. Returns true if there is more to do. */
+function cleanWords(database: Database): boolean {
+  const state = database.prepare("SELECT value FROM setting WHERE name = 'cleaning'").get()?.['value'];
+  if (state === undefined) return false;
+  const countChanges = () => Number(database.prepare('SELECT total_changes() AS n').get()?.['n']);
+  const hasMore = runInTransaction(database, () => {
+    const before = countChanges();
+    // A negative number begins to merge everything; others go on with it, and change one row when nothing is left.
+    const pages = state === 'due' ? -cleanedPages : cleanedPages;
+    database.prepare("INSERT INTO words (words, rank) VALUES ('merge', ?)").run(pages);
+    const isDone = countChanges() - before < 2;
+    if (isDone) database.exec("DELETE FROM setting WHERE name = 'cleaning'");
+    else writeCleaning(database, 'begun');
+    return !isDone;
+  });
+  // The log still contains what was overwritten.
+  if (!hasMore) database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get();
+  return hasMore;
 }
 
 /** Selects a file and all files below it. */

@@ -16,8 +16,21 @@ function folderPrefix(folder: string): string {
   return `${sha256Hex(folder).slice(0, 32)}-`;
 }
 
-/** Removes the indexes of a folder that is removed. */
-export function removeIndexes(dataDir: string, folder: string | undefined): void {
+/**
+ * Removes a folder with its indexes. They are removed first, in case the process ends meanwhile, and again at the end: a
+ * search that is running may make one as long as there are files.
+ */
+export async function removeWithIndexes(
+  dataDir: string,
+  folder: string | undefined,
+  removeFolder: () => Promise<unknown>,
+): Promise<void> {
+  removeIndexes(dataDir, folder);
+  await removeFolder();
+  removeIndexes(dataDir, folder);
+}
+
+function removeIndexes(dataDir: string, folder: string | undefined): void {
   if (folder === undefined) return;
   const prefix = folderPrefix(folder);
   for (const name of listNames(join(dataDir, folderName))) {

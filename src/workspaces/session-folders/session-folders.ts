@@ -6,7 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { Session } from '../../sessions/session.ts';
-import { removeIndexes } from '../codebase/index-files.ts';
+import { removeWithIndexes } from '../codebase/index-files.ts';
 import type { WorkspaceConfig } from '../workspaces.ts';
 import type { RenderedDiff } from './folder-diff.ts';
 import {
@@ -114,8 +114,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     const { removeSessionFolder, sweepContentCache } = await loadWork();
     known.delete(folderKey(which));
     const { state, path } = readFolderRecord(paths) ?? {};
-    removeIndexes(dataDir, path);
-    await removeSessionFolder(git, paths);
+    await removeWithIndexes(dataDir, path, () => removeSessionFolder(git, paths));
     if (state === 'ready') note('folder-removed', which, undefined);
     sweepContentCache(common);
   }
