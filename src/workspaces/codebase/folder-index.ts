@@ -157,6 +157,7 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
   }
 
   function refresh(inBackground: InBackground): Promise<void> {
+    if (isClosed) return Promise.resolve();
     // The running round may have passed a file that has changed since.
     if (running !== undefined) {
       following ??= running.then(() => {

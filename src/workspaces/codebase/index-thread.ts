@@ -1,7 +1,9 @@
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
+import { withTimeout } from '../../lib/async/timeout.ts';
 import { indexProgram } from '../../package-paths.ts';
 import { isInMemory } from './index-database.ts';
-import type { IndexMethods, IndexReply, IndexRequest } from './index-worker.ts';
+import type { EndRequest, IndexMethods, IndexReply, IndexRequest } from './index-worker.ts';
 
 /** An index could not be used. `isFull`: it has reached its largest size. */
 export class IndexError extends Error {
@@ -71,11 +73,14 @@ export function createIndexThread(): IndexThread {
     else call.reject(new IndexError(error.message, error.isFull));
   }
 
-  /** Ends the thread. Indexes in memory are lost with it, and are built again. */
+  /**
+   * Ends the thread. Indexes in memory are lost with it, and are built again. The thread finishes its call and ends by
+   * itself: libsql aborts the whole process if its thread is terminated during a call.
+   */
   function stop(which: Worker, why: string): void {
     if (worker !== which) return;
     worker = undefined;
-    void which.terminate();
+    which.postMessage('end' satisfies EndRequest);
     for (const { reject, timer } of pending.values()) {
       clearTimeout(timer);
       reject(new IndexError(why));
@@ -119,8 +124,10 @@ export function createIndexThread(): IndexThread {
       clearTimeout(idleTimer);
       const running = worker;
       if (running === undefined) return;
+      const ended = once(running, 'exit');
+      running.ref();
       stop(running, 'The index is closed.');
-      await running.terminate();
+      await withTimeout(ended, maxCallMs).catch(() => running.terminate());
     },
   };
 }

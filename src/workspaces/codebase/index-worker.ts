@@ -21,6 +21,9 @@ export interface IndexRequest {
   readonly args: readonly unknown[];
 }
 
+/** Ends the thread after the calls before it. */
+export type EndRequest = 'end';
+
 /** The answer to a call. */
 export interface IndexReply {
   readonly number: number;
@@ -92,7 +95,12 @@ function primaryCode(error: unknown): number | undefined {
   return typeof errcode === 'number' ? errcode & 0xff : codeNames[String(code).replace(/(?<=CORRUPT)_.*/, '')];
 }
 
-parentPort?.on('message', (request: IndexRequest) => {
+parentPort?.on('message', (request: IndexRequest | EndRequest) => {
+  if (request === 'end') {
+    for (const file of indexes.keys()) closeQuietly(file);
+    parentPort?.close();
+    return;
+  }
   const { number } = request;
   try {
     parentPort?.postMessage({ number, result: runSafely(request) } satisfies IndexReply);

@@ -91,3 +91,13 @@ test('S2: an index that a running search makes while its folder is removed is re
   await removeWithIndexes(dataDir, folder, async () => writeFileSync(during, ''));
   expect(readdirSync(join(dataDir, 'search'))).toEqual(['other.db']);
 });
+
+test('S7: an index can be closed while its thread is at work', async () => {
+  const [dataDir, folder] = [makeTree({}), makeTree({ 'a.ts': 'const heron = 1;\n' })];
+  for (let count = 0; count < 20; count++) {
+    const { ask, askAtOnce, close } = openCodebase(folder, { dataDir });
+    await ask('heron');
+    expect((await askAtOnce('heron')).matches).toHaveLength(1);
+    await close();
+  }
+});
