@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import { parseExpression } from '../search/expression.ts';
 import { findPaths, readAhead } from '../search/grep.ts';
 import { decodeText } from '../search/grep-file.ts';
-import { createConcurrencyLimit } from '../search/ripgrep.ts';
+import { createLimitPerKey } from '../search/ripgrep.ts';
 import { createSearchBudget } from '../search/search-budget.ts';
 import type { SessionFiles } from '../session-files.ts';
 import type { CodeIndexes } from './code-indexes.ts';
@@ -61,8 +61,8 @@ const maxReadPassages = 3000;
 const maxReadText = 3 * 1024 * 1024;
 
 /** The number of questions that are answered at a time: for one folder, so that others have their turn, and in all. */
-const limitPerFolder = createConcurrencyLimit(2);
-const limitAll = createConcurrencyLimit(4);
+const limitPerFolder = createLimitPerKey(2);
+const limitAll = createLimitPerKey(4);
 const withTurn = <T>(key: string, work: () => Promise<T>): Promise<T> => limitPerFolder(key, () => limitAll('', work));
 
 /**

@@ -2,6 +2,8 @@ import { copyText } from '../../lib/text/copy-text.ts';
 
 /** Words longer than this are data, not names. */
 const maxWordLength = 64;
+/** Sentences without spaces can be longer. */
+const maxRunLength = 2000;
 const maxCached = 50_000;
 const maxTerms = 24;
 
@@ -89,7 +91,10 @@ const cachedWords = new Map<string, readonly string[]>();
 export function splitWords(text: string): string[] {
   const words: string[] = [];
   for (const [name] of text.matchAll(namePattern)) {
-    if (name.length > maxWordLength) continue;
+    if (name.length > maxWordLength) {
+      if (unspacedRun.test(name)) for (const pair of splitPairs(name.slice(0, maxRunLength))) words.push(pair);
+      continue;
+    }
     let known = cachedWords.get(name);
     if (known === undefined) {
       const copy = copyText(name);

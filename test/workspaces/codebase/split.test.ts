@@ -9,6 +9,7 @@ test('W1: names of all styles have the same words', () => {
   expect(splitWords('parseHTTPServer2')).toEqual(['pars', 'http', 'serv', '2', 'parsehttpserver2']);
   expect(splitWords('größenÄnderung')).toContain('größen');
   expect(splitWords('配置文件')).toEqual(['配置', '置文', '文件']);
+  expect(splitQuestion('配置文件在哪里读取'.repeat(10))).toContain('文件');
 });
 
 test.each([
