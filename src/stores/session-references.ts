@@ -21,3 +21,22 @@ export function isReference(reference: string): boolean {
 export function isPrefix(reference: string): boolean {
   return reference.length >= minPrefixLength && /^[a-z0-9][a-z0-9-]*$/.test(reference);
 }
+
+/**
+ * Returns the sessions that a reference may mean if it is written in another way: in other letter case, or as the number
+ * alone, `049` or `#049` for `task#049`. Other alphabets have letters that become ASCII in lower case, so only ASCII counts.
+ */
+export function looseMatches<T extends { readonly id: string; readonly name: string | null }>(
+  sessions: readonly T[],
+  reference: string,
+): readonly T[] {
+  if (!isReference(reference) || !/^[\x21-\x7e]+$/.test(reference)) return [];
+  const lower = reference.toLowerCase();
+  const number = /^#?(\d+)$/.exec(reference)?.[1];
+  return sessions.filter(
+    ({ id, name }) =>
+      name?.toLowerCase() === lower ||
+      (number !== undefined && name?.endsWith(`#${number}`)) ||
+      (isPrefix(lower) && id.startsWith(lower)),
+  );
+}

@@ -16,19 +16,28 @@ function countEdits(a: string, b: string): number {
   return row[b.length]!;
 }
 
-/** Finds the word that was probably meant: one few edits away, or one that begins or ends the same. */
-export function findClosest(word: string, candidates: readonly string[]): string | undefined {
-  if (word.length === 0 || word.length > 40) return undefined;
+const maxWordLength = 40;
+
+/** Finds words that are few edits away, the nearest first. */
+export function findNearest(word: string, candidates: readonly string[], max: number): string[] {
+  if (word.length === 0 || word.length > maxWordLength) return [];
   const lower = word.toLowerCase();
   const allowed = Math.max(1, Math.floor(word.length / 3));
-  let best: { candidate: string; edits: number } | undefined;
-  for (const candidate of candidates) {
-    const edits = countEdits(lower, candidate.toLowerCase());
-    if (edits <= allowed && edits < candidate.length && (best === undefined || edits < best.edits)) {
-      best = { candidate, edits };
-    }
-  }
-  if (best !== undefined) return best.candidate;
+  return candidates
+    .filter((candidate) => Math.abs(candidate.length - word.length) <= allowed)
+    .map((candidate) => ({ candidate, edits: countEdits(lower, candidate.toLowerCase()) }))
+    .filter(({ candidate, edits }) => edits <= allowed && edits < candidate.length)
+    .sort((a, b) => a.edits - b.edits)
+    .slice(0, max)
+    .map(({ candidate }) => candidate);
+}
+
+/** Finds the word that was probably meant: one few edits away, or one that begins or ends the same. */
+export function findClosest(word: string, candidates: readonly string[]): string | undefined {
+  if (word.length === 0 || word.length > maxWordLength) return undefined;
+  const [nearest] = findNearest(word, candidates, 1);
+  if (nearest !== undefined) return nearest;
+  const lower = word.toLowerCase();
   const alike = candidates.filter((candidate) => {
     const other = candidate.toLowerCase();
     return (word.length >= 3 && other.startsWith(lower)) || (candidate.length >= 4 && lower.endsWith(other));

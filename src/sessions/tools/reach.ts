@@ -1,8 +1,9 @@
+import { findClosest, findNearest } from '../../config/explain/suggest.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { readCursor, writeCursor } from '../../stores/checks.ts';
 import type { SessionRecord } from '../../stores/record.ts';
-import { bestMatches, isReference } from '../../stores/session-references.ts';
-import type { Page, SessionStore } from '../../stores/store.ts';
+import { bestMatches, isReference, looseMatches } from '../../stores/session-references.ts';
+import type { Page, SessionFilter, SessionStore } from '../../stores/store.ts';
 import { sessionGoneError } from '../session.ts';
 import { findDescendants } from '../session-writer.ts';
 import { isWithinCeiling } from '../trust-bounds.ts';
@@ -15,10 +16,15 @@ import type { ToolCaller } from './tool.ts';
  */
 export interface SessionReach {
   /**
-   * Finds a session by id, unique name, unique prefix, or `current`. Without a reference it is the caller's own session; a
-   * user, whose credential is bound to no session, has to name one of several.
+   * Finds a session by id, unique name, unique prefix, or `current`. A name may be written in other letter case or as its
+   * number alone, unless `isExact`. Without a reference it is the caller's own session; a user, whose credential is bound
+   * to no session, has to name one of several.
    */
-  find(reference: string | undefined, caller: ToolCaller): Promise<SessionRecord>;
+  find(
+    reference: string | undefined,
+    caller: ToolCaller,
+    options?: { readonly isExact?: boolean },
+  ): Promise<SessionRecord>;
   /** Lists the oldest first. */
   list(caller: ToolCaller, options: SessionListOptions): Promise<Page>;
 }
@@ -42,7 +48,86 @@ interface SessionListOptions {
   readonly limit: number;
 }
 
+/** The session that a reference means; or the names of the sessions that it may mean, or of those with similar names. */
+export type SessionMatch =
+  | { readonly record: SessionRecord }
+  | { readonly record: undefined; readonly isAmbiguous: boolean; readonly candidates: readonly SessionRecord[] };
+
+interface VisibleSessions {
+  readonly sessions: readonly SessionRecord[];
+  /** False if there are more, so that nobody can say whether a name is unique. */
+  readonly isComplete: boolean;
+}
+
+interface MatchOptions {
+  /** The sessions with this id, this name or this prefix that the caller may use. */
+  readonly found: readonly SessionRecord[];
+  /** Lists the sessions that the caller may use. */
+  readonly listVisible: () => Promise<VisibleSessions>;
+  readonly isExact?: boolean | undefined;
+}
+
 const pageSize = 50;
+/** The number of sessions that are compared with a reference that names none exactly. */
+const maxCompared = 1000;
+const maxSuggested = 5;
+
+/**
+ * Decides which session a reference means. It never chooses between several. A number can be both the beginning of an id
+ * and the number in a name, so that it is compared with both.
+ */
+export async function matchSession(
+  reference: string,
+  { found, listVisible, isExact = false }: MatchOptions,
+): Promise<SessionMatch> {
+  const [first] = found;
+  const isSure = !/^\d+$/.test(reference) || first?.id === reference || first?.name === reference;
+  if (first !== undefined && found.length === 1 && isSure) return { record: first };
+  if (found.length > 1) return { record: undefined, isAmbiguous: true, candidates: found.slice(0, maxSuggested) };
+  const { sessions, isComplete } = await listVisible();
+  const loose = looseMatches(sessions, reference).filter(({ id }) => id !== first?.id);
+  const fitting = [...found, ...loose];
+  const [only] = fitting;
+  if (only === undefined) {
+    return { record: undefined, isAmbiguous: false, candidates: findSimilar(reference, sessions) };
+  }
+  const isAmbiguous = fitting.length > 1;
+  if (!isAmbiguous && (first !== undefined || (isComplete && !isExact))) return { record: only };
+  return { record: undefined, isAmbiguous, candidates: fitting.slice(0, maxSuggested) };
+}
+
+/** Finds sessions whose names have the same number, are few edits away, or begin or end the same. */
+function findSimilar(reference: string, sessions: readonly SessionRecord[]): SessionRecord[] {
+  const number = readNumber(reference);
+  const byName = new Map(sessions.flatMap((each) => (each.name === null ? [] : [[each.name, each] as const])));
+  const names = [...byName.keys()];
+  const sameNumber = number === undefined ? [] : names.filter((name) => readNumber(name) === number);
+  const nearest = [...findNearest(reference, names, maxSuggested), findClosest(reference, names) ?? ''];
+  return [...new Set([...sameNumber, ...nearest])].slice(0, maxSuggested).flatMap((name) => byName.get(name) ?? []);
+}
+
+/** Reads the number at the end of a name, without leading zeros. */
+function readNumber(name: string): string | undefined {
+  return /^(?:.*\D)?0*(\d{1,40})$/.exec(name.slice(0, 512))?.[1];
+}
+
+/** Lists sessions for `matchSession`, up to the number that it compares. */
+export async function listForMatch(
+  list: SessionStore['list'],
+  filter: SessionFilter,
+  isVisible: (record: SessionRecord) => boolean = () => true,
+): Promise<VisibleSessions> {
+  const sessions: SessionRecord[] = [];
+  let read = 0;
+  let after: string | null = null;
+  do {
+    const page: Page = await list(filter, { limit: maxCompared - read, ...(after === null ? {} : { after }) });
+    sessions.push(...page.sessions.filter(isVisible));
+    read += page.sessions.length;
+    after = page.next;
+  } while (after !== null && read < maxCompared);
+  return { sessions, isComplete: after === null };
+}
 
 export function createSessionReach(
   store: SessionStore,
@@ -70,25 +155,31 @@ export function createSessionReach(
     return false;
   }
 
-  async function findNamed(reference: string, caller: ToolCaller): Promise<SessionRecord> {
+  async function search(reference: string, caller: ToolCaller): Promise<Omit<MatchOptions, 'isExact'>> {
     const userId = reachableUser(caller);
-    const found =
-      userId === undefined
-        ? findMatches(await readFamily(caller), reference)
-        : isReference(reference)
-          ? (await store.find(reference, { userId })).filter((each) => isUsable(each, caller))
-          : [];
-    const [record] = found;
-    if (record === undefined) throw sessionNotFoundError();
-    if (found.length === 1) return record;
+    if (userId === undefined) {
+      const sessions = await readFamily(caller);
+      return { found: bestMatches(sessions, reference), listVisible: async () => ({ sessions, isComplete: true }) };
+    }
+    const isVisible = (each: SessionRecord) => isUsable(each, caller);
+    const found = (await store.find(reference, { userId })).filter(isVisible);
+    return { found, listVisible: () => listForMatch(store.list, { userId }, isVisible) };
+  }
+
+  async function findNamed(reference: string, caller: ToolCaller, isExact: boolean): Promise<SessionRecord> {
+    if (!isReference(reference)) throw sessionNotFoundError();
+    const match = await matchSession(reference, { ...(await search(reference, caller)), isExact });
+    if (match.record !== undefined) return match.record;
+    const names = match.candidates.flatMap(({ name }) => (name === null ? [] : `"${name}"`)).join(', ');
+    if (!match.isAmbiguous) throw sessionNotFoundError(names);
     throw new AmbitError('REQUEST_INVALID', {
-      what: 'Several of your sessions match that.',
-      hint: 'Pass the full id, as shown by session_list.',
+      what: `Several of your sessions match that${names === '' ? '' : `: ${names}`}.`,
+      hint: 'Pass the whole name or the full id, as shown by session_list.',
     });
   }
 
   return {
-    async find(reference, caller) {
+    async find(reference, caller, { isExact = false } = {}) {
       if (reference === undefined) {
         if (caller.principal.kind !== 'user' || !(await reachesAnother(caller))) return readOwn(caller);
         throw new AmbitError('REQUEST_INVALID', {
@@ -99,7 +190,7 @@ export function createSessionReach(
       if (reference === 'current' || reference === caller.session.id) return readOwn(caller);
       const asked = reference.slice(0, maxAskedLength);
       try {
-        const record = await findNamed(reference, caller);
+        const record = await findNamed(reference, caller, isExact);
         onResolution({ caller, asked, sessionId: record.id });
         return record;
       } catch (error) {
@@ -144,13 +235,10 @@ function isUsable(record: SessionRecord, { principal }: ToolCaller): boolean {
   return principal.kind !== 'user' || isWithinCeiling(record, principal.ceiling);
 }
 
-function findMatches(sessions: readonly SessionRecord[], reference: string): readonly SessionRecord[] {
-  return isReference(reference) ? bestMatches(sessions, reference) : [];
-}
-
-export function sessionNotFoundError(): AmbitError {
+/** The error names similar sessions, if there are any. They are sessions that the caller may use. */
+export function sessionNotFoundError(similar = ''): AmbitError {
   return new AmbitError('SESSION_NOT_FOUND', {
-    what: 'No session that you have access to has that id or name.',
+    what: `No session that you have access to has that id or name${similar === '' ? '.' : `; did you mean ${similar}?`}`,
     hint: 'Use "current", or list your sessions with session_list.',
   });
 }

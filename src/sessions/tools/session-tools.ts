@@ -124,7 +124,8 @@ function sessionEnd(reach: SessionReach, sessions: Pick<Sessions, 'end'>): Tool 
     input: z.strictObject({ session: sessionArgument }),
     output: z.strictObject({ id: z.string(), ended: z.literal(true) }),
     async run({ session }, caller) {
-      const { id } = await reach.find(session, caller);
+      // With a number alone, a repeated call could end another session that has the same number.
+      const { id } = await reach.find(session, caller, { isExact: true });
       // Another caller may have ended it meanwhile.
       if (!(await sessions.end(id))) throw sessionNotFoundError();
       return { id, ended: true as const };

@@ -12,7 +12,7 @@ export const sessionArgument = z
   .min(1)
   .optional()
   .describe(
-    'The session: its id, a unique name, a unique prefix of the id, or "current" (default) for the session of this call.',
+    'The session: its id, a unique name ("049" finds "task#049"), a unique prefix of the id, or "current" (default) for the session of this call.',
   );
 
 /** The caller of a tool: the session of the call, and the principal that was authenticated. */

@@ -102,6 +102,29 @@ test('P14: PATCH narrows, and the token keeps working', async () => {
   expect((await ask('PATCH', '/nobody', change)).status).toBe(404);
 });
 
+test('W2: the operator finds a session by its number, but ends, restricts and extends it only by its exact name', async () => {
+  const { id } = await openSession({ name: 'task#049', userId: 'ada' });
+  for (const reference of ['049', '%23049', 'TASK%23049']) {
+    expect((await ask('GET', `/${reference}`)).body).toMatchObject({ id });
+    expect((await ask('GET', `/${reference}/servers`)).status).toBe(200);
+    for (const [method, body] of [['DELETE'], ['PATCH', { ttlSeconds: 5 }]] as const) {
+      expect(await ask(method, `/${reference}`, body)).toMatchObject({
+        status: 404,
+        body: { detail: expect.stringContaining('did you mean "task#049"?') },
+      });
+    }
+    expect((await ask('POST', '', { parentId: decodeURIComponent(reference) })).status).toBe(404);
+    expect((await ask('POST', `/${reference}/tokens`)).status).toBe(404);
+  }
+  const other = await openSession({ name: 'bug#049', userId: 'bob' });
+  const { status, body } = await ask('GET', '/049');
+  expect([status, (body as { detail: string }).detail]).toEqual([
+    404,
+    `Several live sessions match that: task#049 (${id.slice(0, 8)}, user ada); bug#049 (${other.id.slice(0, 8)}, user bob).`,
+  ]);
+  for (const each of [id, other.id]) await ask('DELETE', `/${each}`);
+});
+
 test('P8: an orchestrator may give a session the id that it uses itself, once', async () => {
   const id = '550e8400-e29b-41d4-a716-446655440000';
   const { token } = await openSession({ id });

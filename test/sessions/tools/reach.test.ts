@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Session } from '../../../src/sessions/session.ts';
-import { createSessionReach } from '../../../src/sessions/tools/reach.ts';
+import { createSessionReach, listForMatch, matchSession } from '../../../src/sessions/tools/reach.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
+import type { SessionRecord } from '../../../src/stores/record.ts';
 import type { SessionStore } from '../../../src/stores/store.ts';
 import { counts, proof } from '../../proof.ts';
 import { runBench } from '../../run-bench.ts';
@@ -140,6 +141,121 @@ describe('who reaches which session', () => {
     await expect(all.open('bob', { parentId: ada.id })).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
     await expect(all.open('ada', { parentId: 'zzzz-never-was' })).rejects.toMatchObject({ code: 'SESSION_NOT_FOUND' });
     expect((await all.store.list()).sessions).toHaveLength(5);
+  });
+});
+
+describe('a reference that is written in another way', () => {
+  const callers = [
+    ['a token', () => asHolder(ada)],
+    ['the local user', () => asLocal(ada)],
+  ] as const;
+  let task: Session;
+  beforeEach(async () => {
+    task = await all.open('ada', { id: 'ffff-task-of-ada', name: 'task#049', parentId: ada.id });
+    await all.open('bob', { name: 'bug#050' });
+    await all.open('bob', { name: 'BUG#049' });
+  });
+
+  async function getText(reference: string, caller: ToolCaller): Promise<string> {
+    const { content } = await all.tools.call('session_info', { session: reference }, caller);
+    return content[0].text;
+  }
+
+  test.each(callers)('W2: a name in other letter case or its number alone, for %s', async (_, caller) => {
+    for (const reference of ['049', '#049', 'TASK#049', 'Task#049', 'FFFF', 'FFFF-Task'])
+      expect(await getInfo(reference, caller()), reference).toBe(task.id);
+    // These are other texts, or names of other users.
+    const others = ['49', '0049', '##049', 'ask#049', 'tas\u212a#049', '０４９', ' 049', '050', '#050', 'bug#049'];
+    for (const reference of others)
+      expect(await getInfo(reference, caller()), reference).toMatch(/^(?:SESSION_NOT_FOUND|REQUEST_INVALID)$/);
+  });
+
+  test.each(callers)('W2: an exact name or id is never hidden by a similar name, for %s', async (_, caller) => {
+    const number = await all.open('ada', { name: '049', parentId: ada.id });
+    const capital = await all.open('ada', { name: 'TASK#049', parentId: ada.id });
+    const asId = await all.open('ada', { name: 'FFFF', parentId: ada.id });
+    expect(await getInfo('049', caller())).toBe(number.id);
+    expect(await getInfo('TASK#049', caller())).toBe(capital.id);
+    expect(await getInfo('task#049', caller())).toBe(task.id);
+    expect(await getInfo('FFFF', caller())).toBe(asId.id);
+    expect(await getInfo('ffff', caller())).toBe(task.id);
+  });
+
+  test.each(callers)('W2: Ambit never chooses between several, for %s', async (_, caller) => {
+    const bug = await all.open('ada', { name: 'bug#049', parentId: ada.id });
+    await all.open('ada', { name: 'Task#049', parentId: ada.id });
+    const named = async (reference: string) => (await getText(reference, caller())).match(/"\w+#\d+"/g)?.sort();
+    expect(await named('#049')).toEqual(['"Task#049"', '"bug#049"', '"task#049"']);
+    expect(await named('TASK#049')).toEqual(['"Task#049"', '"task#049"']);
+    expect(await getInfo('#049', caller())).toBe('REQUEST_INVALID');
+    expect(await getInfo('BUG#049', caller())).toBe(bug.id);
+    // A number that begins an id and is the number of another name.
+    const byId = await all.open('ada', { id: '2024-the-id-of-one', parentId: ada.id });
+    expect(await getInfo('2024', caller())).toBe(byId.id);
+    await all.open('ada', { name: 'task#2024', parentId: ada.id });
+    expect(await getInfo('2024', caller())).toBe('REQUEST_INVALID');
+    expect(await getInfo('2024-', caller())).toBe(byId.id);
+  });
+
+  test('W2: similar names are suggested, at most five, of sessions that the caller may use', async () => {
+    const said = (names: string) => `has that id or name; did you mean ${names}? Use "current"`;
+    expect(await getText('tsk#049', asHolder(ada))).toContain(said('"task#049"'));
+    expect(await getText('issue-49', asLocal(ada))).toContain(said('"task#049"'));
+    expect(await getText('siblin', asLocal(ada))).toContain(said('"sibling"'));
+    for (const [reference, caller] of [
+      ['siblin', asHolder(ada)],
+      ['secre', asLocal(ada)],
+      ['bug#05', asLocal(ada)],
+      ['049', asHolder(child)],
+      ['x'.repeat(513), asLocal(ada)],
+    ] as const) {
+      expect(await getText(reference, caller), reference).toBe(await getText('zzzz-never-was', caller));
+    }
+    for (let i = 0; i < 9; i++) await all.open('ada', { name: `step${i}`, parentId: ada.id });
+    expect((await getText('step', asHolder(ada))).match(/"step\d"/g)).toHaveLength(5);
+  });
+
+  test('W2: a session that the credential may not use is neither found nor suggested, and does not disturb', async () => {
+    const shop = await all.open('ada', { name: 'till#049', workspaceId: 'shop' });
+    const ceiling = { trustLevel: 'sandboxed', workspaces: ['shop'], scopes: null } as const;
+    const caller: ToolCaller = { session: shop, principal: { kind: 'user', userId: 'ada', via: 'key', ceiling } };
+    const other = await all.open('ada', { name: 'Till#1', workspaceId: 'shop' });
+    expect(await getInfo('049', caller)).toBe(shop.id);
+    expect(await getInfo('TILL#1', caller)).toBe(other.id);
+    expect(await getText('task#04', caller)).not.toContain('task#049');
+  });
+
+  test('session_end takes only an exact reference: repeated, a number could end a second session', async () => {
+    for (const reference of ['049', '#049', 'TASK#049']) {
+      const refused = await all.tools.call('session_end', { session: reference }, asHolder(ada));
+      expect(codeIn(refused)).toBe('SESSION_NOT_FOUND');
+      expect(refused.content[0].text).toContain('did you mean "task#049"?');
+    }
+    await all.open('ada', { name: 'bug#049', parentId: ada.id });
+    await all.tools.call('session_end', { session: 'task#049' }, asHolder(ada));
+    expect(codeIn(await all.tools.call('session_end', { session: 'task#049' }, asHolder(ada)))).toBe(
+      'SESSION_NOT_FOUND',
+    );
+    expect(codeIn(await all.tools.call('session_end', { session: '049' }, asHolder(ada)))).toBe('SESSION_NOT_FOUND');
+    expect(await getInfo('bug#049', asHolder(ada))).not.toBe('SESSION_NOT_FOUND');
+  });
+
+  test('beyond 1000 sessions nobody can say that a name is unique, so it is only suggested', async () => {
+    const list: SessionStore['list'] = async (_filter, { limit = 0 } = {}) => ({
+      sessions: Array.from({ length: limit }, () => record),
+      next: 'more',
+    });
+    const record = { ...(await all.store.get(task.id)) } as SessionRecord;
+    const listVisible = async () => {
+      const listed = await listForMatch(list, {});
+      expect(listed.sessions).toHaveLength(1000);
+      return { ...listed, sessions: [record] };
+    };
+    expect(await matchSession('049', { found: [], listVisible })).toEqual({
+      record: undefined,
+      isAmbiguous: false,
+      candidates: [record],
+    });
   });
 });
 

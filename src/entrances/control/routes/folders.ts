@@ -77,7 +77,10 @@ async function discardFolder(gateway: Operator, { parameter, query }: RouteReque
   return { ...which, discarded: true as const };
 }
 
-/** Finds the folder of a live session, or one that was kept when its session ended. */
+/**
+ * Finds the folder of a live session, or one that was kept when its session ended. The reference must be exact: a number
+ * alone could mean a live session instead of the ended one.
+ */
 async function findFolder(gateway: Operator, reference: string, workspace: string | undefined): Promise<FolderName> {
   const { sessions, folders } = gateway;
   const record = await sessions.find(reference);

@@ -8,7 +8,7 @@ import { entryKinds } from '../../../observability/journal/journal.ts';
 import { manifest } from '../../../package-paths.ts';
 import type { Page } from '../../../stores/store.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
-import { journalPageQuery } from './sessions.ts';
+import { findRecord, journalPageQuery } from './sessions.ts';
 
 const shortIdLength = 8;
 const maxLines = 1000;
@@ -191,8 +191,7 @@ async function resolveSessionFilter(
   const found = await gateway.sessions.find(reference);
   if (found !== undefined) return found.id;
   const isKnown = reference.length >= 4 && kept.some(({ sessionId }) => sessionId?.startsWith(reference));
-  if (isKnown) return reference;
-  throw new AmbitError('SESSION_NOT_FOUND');
+  return isKnown ? reference : (await findRecord(gateway, reference)).id;
 }
 
 /** A line as readers of the control API get it. */

@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { suggestClosest } from '../../../config/explain/suggest.ts';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import {
@@ -12,10 +11,13 @@ import { anonymousUser } from '../../../identity/principal.ts';
 import { checkTrust } from '../../../sessions/check-fields.ts';
 import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/session.ts';
 import { jsonSchema, stringListSchema } from '../../../sessions/session-schema.ts';
+import { listForMatch, matchSession } from '../../../sessions/tools/reach.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
+const looseParameter =
+  'Id of the session, a unique name (in any letter case, or its number alone: 049 for task#049), or a unique prefix of the id.';
 
 /** A trust level in any accepted spelling, read as its normal form. */
 export const trustLevelInput = z.string().transform(checkTrust).describe('Trust level: "direct" or "sandboxed".');
@@ -124,7 +126,7 @@ export const sessionRoutes = {
   }),
   'GET /api/v1/sessions/{id}': defineRoute({
     summary: 'Shows a session with its usage and its sandbox',
-    parameter: sessionParameter,
+    parameter: looseParameter,
     returns: 'The session',
     answer: 'sessionDetails',
     async handle(gateway, { parameter }) {
@@ -142,9 +144,9 @@ export const sessionRoutes = {
     returns: 'The restricted session',
     answer: 'session',
     async handle(gateway, { parameter, body }) {
-      const { id } = await findRecord(gateway, parameter);
+      const { id } = await findRecord(gateway, parameter, true);
       await gateway.restrictSession(id, body);
-      return sessionViewOf(await findRecord(gateway, id));
+      return sessionViewOf(await findRecord(gateway, id, true));
     },
   }),
   'DELETE /api/v1/sessions/{id}': defineRoute({
@@ -153,7 +155,7 @@ export const sessionRoutes = {
     returns: 'The session before it ended',
     answer: 'endedSession',
     async handle(gateway, { parameter }) {
-      const record = await findRecord(gateway, parameter);
+      const record = await findRecord(gateway, parameter, true);
       if (!(await gateway.sessions.end(record.id))) throw sessionNotFoundError();
       return { ...sessionViewOf(record), ended: true as const };
     },
@@ -167,13 +169,13 @@ export const sessionRoutes = {
     returns: 'The token',
     answer: 'issuedToken',
     async handle(gateway, { parameter }) {
-      const { id } = await findRecord(gateway, parameter);
+      const { id } = await findRecord(gateway, parameter, true);
       return { token: await gateway.issueToken(id) };
     },
   }),
   'GET /api/v1/sessions/{id}/servers': defineRoute({
     summary: 'Lists the servers a session may use, ready for an agent SDK, and why others are excluded',
-    parameter: sessionParameter,
+    parameter: looseParameter,
     returns: 'mcpServers, and the status of each server',
     answer: 'sessionServers',
     handle: listSessionServers,
@@ -193,7 +195,7 @@ export const sessionRoutes = {
     summary: 'Lists the calls of a session, newest first, from the journal of this gateway',
     description:
       'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Calls of an ended session can be listed by its full id.',
-    parameter: sessionParameter,
+    parameter: looseParameter,
     query: journalPageQuery,
     returns: 'A page of calls',
     answer: 'callsPage',
@@ -205,7 +207,7 @@ export const sessionRoutes = {
   }),
   'POST /api/v1/sessions/{id}/explain': defineRoute({
     summary: 'Explains whether a call would be allowed, by which rule, and based on which facts',
-    parameter: sessionParameter,
+    parameter: looseParameter,
     body: callToExplain,
     returns: 'The decision',
     answer: 'callExplanation',
@@ -221,7 +223,7 @@ async function createSession(gateway: Operator, { body }: RouteRequest<{ body: t
     throw new AmbitError('REQUEST_INVALID', { what: `No session can be opened for a user named "${anonymousUser}".` });
   }
   const { parentId, ...rest } = body;
-  const parent = parentId === undefined ? {} : { parentId: (await findRecord(gateway, parentId)).id };
+  const parent = parentId === undefined ? {} : { parentId: (await findRecord(gateway, parentId, true)).id };
   const { record, token } = await gateway.openSession({ ...rest, ...parent });
   return { ...sessionViewOf(record), token };
 }
@@ -238,19 +240,32 @@ async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: 
   return { sessions: sessions.map(sessionViewOf), next };
 }
 
-/** The number of sessions whose names are compared with one that does not exist. */
-const maxSuggested = 200;
-
-async function findRecord(gateway: Operator, reference: string): Promise<SessionRecord> {
-  const record = await gateway.sessions.find(reference);
-  if (record !== undefined) return record;
-  const { sessions } = await gateway.sessions.list({}, { limit: maxSuggested });
-  const meant = suggestClosest(reference, [...new Set(sessions.flatMap(({ name }) => name ?? []))]);
-  throw sessionNotFoundError(meant === '' ? undefined : `There is no live session with that id or name${meant}`);
+/**
+ * Finds a live session of any user. A name may be written in other letter case or as its number alone, unless `isExact`:
+ * what changes a session for good needs the exact one, since the number may mean another session a moment later.
+ */
+export async function findRecord(
+  { sessions }: Pick<Operator, 'sessions'>,
+  reference: string,
+  isExact = false,
+): Promise<SessionRecord> {
+  const record = await sessions.find(reference);
+  const found = record === undefined ? [] : [record];
+  const match = await matchSession(reference, { found, listVisible: () => listForMatch(sessions.list, {}), isExact });
+  // This also loads the session.
+  if (match.record !== undefined) return record ?? (await sessions.find(match.record.id)) ?? match.record;
+  const { isAmbiguous, candidates } = match;
+  if (isAmbiguous) {
+    const shown = candidates.map(({ id, name, userId }) => `${name ?? 'no name'} (${id.slice(0, 8)}, user ${userId})`);
+    throw sessionNotFoundError(`Several live sessions match that: ${shown.join('; ')}.`);
+  }
+  const names = [...new Set(candidates.flatMap(({ name }) => (name === null ? [] : `"${name}"`)))];
+  if (names.length === 0) throw sessionNotFoundError();
+  throw sessionNotFoundError(`There is no live session with that id or name; did you mean ${names.join(', ')}?`);
 }
 
-async function findLoadedSession(gateway: Operator, reference: string): Promise<Session> {
-  const session = gateway.sessions.get((await findRecord(gateway, reference)).id);
+async function findLoadedSession(gateway: Operator, reference: string, isExact = false): Promise<Session> {
+  const session = gateway.sessions.get((await findRecord(gateway, reference, isExact)).id);
   if (session === undefined) throw sessionNotFoundError();
   return session;
 }
@@ -280,7 +295,7 @@ async function listSessionServers(gateway: Operator, { parameter }: RouteRequest
  * Lists gateway addresses with a new token of the session. This is a POST because every request makes another token.
  */
 async function listGatewayServers(gateway: Operator, { parameter, address }: RouteRequest<{ body: typeof via }>) {
-  const { id } = await findLoadedSession(gateway, parameter);
+  const { id } = await findLoadedSession(gateway, parameter, true);
   if (address === undefined) {
     throw new AmbitError('GATEWAY_UNREACHABLE', { what: 'This gateway has no HTTP address.' });
   }
