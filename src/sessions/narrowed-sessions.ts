@@ -25,6 +25,11 @@ export function inWorkspace(session: Session, workspaceId: string): Session {
   return view;
 }
 
+/** The session for a client that announced a workspace which the session may not use. */
+export function withUnavailableWorkspace(session: Session, announced: string): Session {
+  return Object.freeze({ ...session, unavailableWorkspace: announced });
+}
+
 /**
  * The current record in the workspace of an older view and with the permissions of its token. A workspace of the record
  * itself has precedence.

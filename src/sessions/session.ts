@@ -8,6 +8,8 @@ import type { NewSession, SessionRecord, EndReason as StoredEndReason } from '..
 export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'expiresAt'>> {
   /** Only in the view of one request: the permissions that its token decides about. */
   readonly tokenPermissions?: TokenPermissions;
+  /** Only in the view of one request: the workspace that its client announced and may not use. It then works in none. */
+  readonly unavailableWorkspace?: string;
 }
 
 /**

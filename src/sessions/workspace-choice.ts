@@ -1,8 +1,8 @@
 import { AmbitError } from '../errors.ts';
-import type { AccessCeiling } from '../identity/principal.ts';
+import type { AccessCeiling, Principal } from '../identity/principal.ts';
 import type { Log } from '../observability/log/log.ts';
 import { isTrustAtMost, type TrustLevel } from '../rules/trust-level.ts';
-import { inWorkspace } from './narrowed-sessions.ts';
+import { inWorkspace, withUnavailableWorkspace } from './narrowed-sessions.ts';
 import type { Session } from './session.ts';
 
 /** The workspaces that a client or a tool can name. */
@@ -11,31 +11,67 @@ export interface WorkspaceNames {
   findIds(name: string): readonly string[];
   /** The highest trust level of sessions in a workspace. */
   trustOf(id: string): TrustLevel;
+  /** Slugs to suggest, sorted. */
+  list(): readonly string[];
 }
 
-/** The session after its client has announced a workspace. `ignored` is set if the session stays in another one. */
+/** The session after its client has announced a workspace. */
 export interface AnnouncedChoice {
   readonly session: Session;
-  readonly ignored: boolean;
+  /** `ignored` if the session stays in another workspace, `unavailable` if it may not use the announced one. */
+  readonly outcome: 'used' | 'ignored' | 'unavailable';
 }
 
 /** The longest part of a name from outside that errors and logs show. */
 export const maxShownLength = 100;
+const maxSuggested = 10;
+
+/** The workspaces that the credential of a caller is limited to; null if it has no such limit. */
+export function limitOf(principal: Principal | undefined): readonly string[] | null {
+  return principal?.kind === 'user' ? principal.ceiling.workspaces : null;
+}
 
 /**
  * Puts a session into the workspace that its client announces. The client chooses among the workspaces that the session
- * may use. A workspace that the orchestrator or the credential has set stays, whatever the client says.
+ * may use. A workspace that the orchestrator or the credential has set stays, whatever the client says. A session that
+ * may not use the announced one works in none: whatever the client meant, it did not mean another workspace.
  */
-export function applyAnnounced(names: WorkspaceNames, session: Session, asked: string): AnnouncedChoice {
-  const allowed = findAllowedWorkspace(names, session, asked);
-  if (session.workspaceId !== undefined) return { session, ignored: allowed !== session.workspaceId };
-  if (allowed === undefined) throw workspaceNotFoundError(asked);
-  return { session: inWorkspace(session, allowed), ignored: false };
+export function applyAnnounced(
+  names: WorkspaceNames,
+  session: Session,
+  asked: string,
+  limit: readonly string[] | null = null,
+): AnnouncedChoice {
+  const allowed = findAllowedWorkspace(names, session, asked, limit);
+  const { workspaceId } = session;
+  if (workspaceId !== undefined && (limit === null || allowed !== undefined))
+    return { session, outcome: allowed === workspaceId ? 'used' : 'ignored' };
+  if (allowed === undefined) {
+    return { session: withUnavailableWorkspace(session, asked.slice(0, maxShownLength)), outcome: 'unavailable' };
+  }
+  return { session: inWorkspace(session, allowed), outcome: 'used' };
 }
 
 /** Finds the workspace that a name means, if the session may use it. */
-export function findAllowedWorkspace(names: WorkspaceNames, session: Session, name: string): string | undefined {
-  return names.findIds(name).find((id) => isTrustAtMost(session.trustLevel, names.trustOf(id)));
+export function findAllowedWorkspace(
+  names: WorkspaceNames,
+  session: Session,
+  name: string,
+  limit: readonly string[] | null = null,
+): string | undefined {
+  return names.findIds(name).find((id) => isUsable(names, session, id, limit));
+}
+
+function isUsable(names: WorkspaceNames, session: Session, id: string, limit: readonly string[] | null): boolean {
+  return (limit === null || limit.includes(id)) && isTrustAtMost(session.trustLevel, names.trustOf(id));
+}
+
+/** Lists the first workspaces that a session may use. */
+export function suggestWorkspaces(names: WorkspaceNames, session: Session, limit: readonly string[] | null): string[] {
+  return names
+    .list()
+    .filter((id) => isUsable(names, session, id, limit))
+    .slice(0, maxSuggested);
 }
 
 /**
@@ -47,12 +83,11 @@ export function chooseForCredential(
   asked: string | undefined,
   names: WorkspaceNames,
 ): string | undefined {
+  const meant = names.findIds(asked ?? '');
   // The session must be in the workspace where the credential allows more trust.
-  if (allowed === null) return names.findIds(asked ?? '').find((id) => directIn?.includes(id));
-  if (asked === undefined) return allowed[0];
-  const meant = names.findIds(asked).find((id) => allowed.includes(id));
-  if (meant === undefined) throw workspaceNotFoundError(asked);
-  return meant;
+  if (allowed === null) return meant.find((id) => directIn?.includes(id));
+  // If the announced one is not available, `applyAnnounced` keeps the session from working in the first.
+  return meant.find((id) => allowed.includes(id)) ?? allowed[0];
 }
 
 /** The error is the same for a forbidden and for a missing workspace. */
@@ -61,6 +96,35 @@ export function workspaceNotFoundError(name: string): AmbitError {
     what: `No workspace "${name.slice(0, maxShownLength)}" is available to this session.`,
     hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
   });
+}
+
+interface MissingWorkspace {
+  /** The workspace that the client announced, if it is not available. */
+  readonly unavailable: string | undefined;
+  /** The workspaces that the caller may use. */
+  readonly available: readonly string[];
+  /** The key of `_meta` under which clients announce a workspace. */
+  readonly key: string;
+  /** Whether there is a tool that lists sessions. */
+  readonly listsSessions: boolean;
+}
+
+/** The error of a tool that needs a workspace. It says which ones there are. */
+export function missingWorkspaceError({ unavailable, available, key, listsSessions }: MissingWorkspace): AmbitError {
+  const other = listsSessions ? ['Pass another session as "session": session_list shows yours.'] : [];
+  const quoted = available.map((name) => JSON.stringify(name)).join(', ');
+  const announced =
+    available.length === 0
+      ? []
+      : [
+          `The client can announce one of these in _meta.${key}.workspace, before MCP 2026-07-28 in that of "initialize": ${quoted}.`,
+        ];
+  const hints = [...other, ...announced];
+  const hint = hints.length === 0 ? 'No workspace is available to this session: ask its operator.' : hints.join(' ');
+  if (unavailable === undefined) return new AmbitError('WORKSPACE_REQUIRED', { hint });
+  const shown = JSON.stringify(unavailable.slice(0, maxShownLength));
+  const what = `The client announced the workspace ${shown}, which is not available to this session.`;
+  return new AmbitError('WORKSPACE_NOT_FOUND', { what, hint });
 }
 
 const maxLoggedNames = 16;

@@ -93,13 +93,14 @@ export interface JsonClient {
 export function initializeRequest(
   capabilities: Record<string, unknown> = {},
   version = handshake,
+  meta?: object,
 ): Record<string, unknown> {
   const clientInfo = { name: 'hostile-test', version: '1' };
   return {
     jsonrpc: '2.0',
     id: 0,
     method: 'initialize',
-    params: { protocolVersion: version, capabilities, clientInfo },
+    params: { protocolVersion: version, capabilities, clientInfo, ...(meta === undefined ? {} : { _meta: meta }) },
   };
 }
 
@@ -108,8 +109,9 @@ export async function openClient(
   url: string,
   token: string,
   capabilities: Record<string, unknown> = {},
+  meta?: object,
 ): Promise<JsonClient> {
-  const opened = await post(url, token, JSON.stringify(initializeRequest(capabilities)));
+  const opened = await post(url, token, JSON.stringify(initializeRequest(capabilities, handshake, meta)));
   const transportId = opened.headers['mcp-session-id'];
   if (typeof transportId !== 'string') throw new Error(`no transport session: ${opened.status} ${opened.text}`);
   const headers = { 'mcp-session-id': transportId, 'mcp-protocol-version': handshake };

@@ -38,6 +38,19 @@ export function surroundMessages(bytes: Buffer, before: readonly string[], after
   return applyEdits(bytes, text === '' ? edits : [...edits, { start: end, end, text }]);
 }
 
+/** Adds a block of text to the result of a call that failed, if one of its texts matches. */
+export function addErrorText(bytes: Buffer, pattern: RegExp, createText: () => string): Buffer {
+  const message = readMessage(bytes);
+  const list = findList(message, 'content');
+  if (message.result === undefined || list === undefined || !isReadableResult(message)) return bytes;
+  const { isError, content } = JSON.parse(readRawValue(bytes, message.result)) as JsonObject;
+  const blocks = content as readonly JsonObject[];
+  if (isError !== true || !blocks.some(({ type, text }) => type === 'text' && pattern.test(text as string)))
+    return bytes;
+  const at = list.end - 1;
+  return applyEdits(bytes, [{ start: at, end: at, text: `,${JSON.stringify({ type: 'text', text: createText() })}` }]);
+}
+
 /** Adds text for one user after the instructions of a result, which becomes private to caches. */
 export function addInstructions(bytes: Buffer, addition: string): Buffer {
   const message = readMessage(bytes);

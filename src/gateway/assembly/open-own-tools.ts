@@ -7,6 +7,7 @@ import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
 import { type CreateListReply, createListPages } from '../routing/collect-lists.ts';
 import { createOwnServer, createOwnToolList, type OwnToolList } from '../routing/own-server.ts';
+import { explainMissing } from '../stages/select-workspace.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
 import type { GatewayParts } from './react-to-change.ts';
@@ -55,5 +56,8 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
     hasOwnTools: (session) => ownTools.texts(session).length > 0,
   };
   const createListReply = createListPages(createPageCursors(store.documents));
-  return { files, ownTools, ownServer: createOwnServer(sessionTools, createListReply), access, createListReply };
+  const ownServer = createOwnServer(sessionTools, createListReply, (session, principal) =>
+    explainMissing(config(), session, principal, true),
+  );
+  return { files, ownTools, ownServer, access, createListReply };
 }

@@ -115,7 +115,7 @@ export async function openPipeline(options: PipelineOptions, closing: ClosingSta
         externalKeys.onRevoked(listener);
       },
     },
-    selecting: { config, callers, log },
+    selecting: { config, callers, log, ownTools },
     keys: settings.keys,
     resolving: {
       sessions,

@@ -103,8 +103,9 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const { version, result } = initializeAll(requested, findKnownCapabilities(exchange));
     const clean = applyMessageEdits(message, exchange.edits);
     const link = createCompositeLink(session, clean, links, callers);
-    const { id: sessionId, workspaceId } = session;
-    const caller = callers.open({ sessionId, workspaceId, server: allServers, version, link, initialize: clean });
+    const { id: sessionId, workspaceId, unavailableWorkspace } = session;
+    const place = { sessionId, workspaceId, unavailableWorkspace };
+    const caller = callers.open({ ...place, server: allServers, version, link, initialize: clean });
     if (exchange.entrance === 'stdio') caller.stream = exchange.channel;
     await parts.saveTransport(caller);
     return { ...createResultReply(message, result), transportId: caller.id };

@@ -1,4 +1,5 @@
-import { AmbitError } from '../../errors.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import type { Principal } from '../../identity/principal.ts';
 import { acceptedReply, type Era, type FinalReply } from '../../protocol/channel.ts';
 import { composeNotification } from '../../protocol/compose-message.ts';
 import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
@@ -109,9 +110,24 @@ export function findRelayedExtensions(clientCapabilities: string): Extensions {
   return Object.hasOwn(extensions ?? {}, appsExtension) ? { [appsExtension]: {} } : {};
 }
 
+/** Creates the error of a tool that needs a workspace, for a session that works in none. */
+type ExplainMissingWorkspace = (session: Session, principal: Principal) => AmbitError;
+
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
-export function createOwnServer(tools: Toolset, createListReply: CreateListReply): InProcessServer {
-  const createLink = (era: Era) => createOwnLink(tools, era, createListReply);
+export function createOwnServer(
+  tools: Toolset,
+  createListReply: CreateListReply,
+  explainMissingWorkspace: ExplainMissingWorkspace,
+): InProcessServer {
+  const run: Toolset['run'] = async (name, args, caller) => {
+    try {
+      return await tools.run(name, args, caller);
+    } catch (error) {
+      const isMissing = isAmbitError(error) && error.code === 'WORKSPACE_REQUIRED';
+      throw isMissing ? explainMissingWorkspace(caller.session, caller.principal) : error;
+    }
+  };
+  const createLink = (era: Era) => createOwnLink({ ...tools, run }, era, createListReply);
   const links = { modern: createLink('modern'), handshake: createLink('handshake') };
   return { kind: 'in-process', name: ownServer, source: 'operator', links };
 }

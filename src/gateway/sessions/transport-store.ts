@@ -35,7 +35,8 @@ interface StoredTransport {
   readonly id: string;
   readonly server: string;
   readonly version: string;
-  readonly workspaceId?: string;
+  readonly workspaceId?: string | undefined;
+  readonly unavailableWorkspace?: string | undefined;
   readonly initialize: string;
 }
 
@@ -57,24 +58,19 @@ export function createTransportStore(options: TransportStoreOptions): TransportS
     // If the session has ended meanwhile, nobody would end the restored client.
     const live = found === undefined ? undefined : (sessions.get(session.id) ?? (await sessions.load(session.id)));
     if (found === undefined || live === undefined || sessions.get(session.id) === undefined) return undefined;
-    const { id, server, version, workspaceId } = found;
+    const { id, server, version, workspaceId, unavailableWorkspace } = found;
     const initialize = readMessage(Buffer.from(found.initialize));
     const elsewhere = workspaceId !== undefined && live.workspaceId === undefined;
     const link = options.linkFor(elsewhere ? inWorkspace(live, workspaceId) : live, server, initialize);
-    return callers.open({ id, sessionId: live.id, server, version, workspaceId, link, initialize });
+    const place = { sessionId: live.id, workspaceId, unavailableWorkspace };
+    return callers.open({ id, ...place, server, version, link, initialize });
   }
 
   return {
     async save(caller) {
-      const { id, sessionId, server, version, workspaceId } = caller;
-      const own = workspaceId === undefined ? {} : { workspaceId };
-      const text: StoredTransport = {
-        id,
-        server,
-        version,
-        ...own,
-        initialize: caller.initialize.bytes.toString('utf8'),
-      };
+      const { id, sessionId, server, version, workspaceId, unavailableWorkspace } = caller;
+      const initialize = caller.initialize.bytes.toString('utf8');
+      const text: StoredTransport = { id, server, version, workspaceId, unavailableWorkspace, initialize };
       const value = JSON.stringify(text);
       const key = markKey(id);
       if (key === undefined || Buffer.byteLength(value) > maxMarkBytes) return;

@@ -49,9 +49,10 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
     // A handshake does nothing for the session and may be shared, so it is not rechecked.
     const { reply, link, version } = await links.handshake(session, upstream, createCall(exchange, undefined));
     if (version === undefined) return reply;
-    const { id: sessionId, workspaceId } = session;
+    const { id: sessionId, workspaceId, unavailableWorkspace } = session;
+    const place = { sessionId, workspaceId, unavailableWorkspace };
     const clean = applyMessageEdits(outgoing, edits);
-    const caller = callers.open({ sessionId, workspaceId, server: upstream.name, version, link, initialize: clean });
+    const caller = callers.open({ ...place, server: upstream.name, version, link, initialize: clean });
     if (entrance === 'stdio') caller.stream = channel;
     await saveTransport(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;

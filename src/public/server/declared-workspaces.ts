@@ -47,8 +47,6 @@ export interface KnownWorkspace {
 /** The workspaces that exist for one caller. */
 export interface WorkspaceSet extends WorkspaceNames {
   get(id: string): KnownWorkspace | undefined;
-  /** Slugs to suggest, sorted. */
-  list(): readonly string[];
   /** True if the server declares no workspaces: then a slug is only a name. */
   readonly isUndeclared: boolean;
 }

@@ -4,7 +4,7 @@ import type { Principal } from '../../identity/principal.ts';
 import type { Session } from '../../sessions/session.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
 import { createUserDraft, mayUseSession, sessionNotUsableError } from '../../sessions/user-sessions.ts';
-import { chooseForCredential } from '../../sessions/workspace-choice.ts';
+import { chooseForCredential, limitOf } from '../../sessions/workspace-choice.ts';
 import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
 import type { ClientSelection } from './client-selection.ts';
 import type { Connection } from './connections.ts';
@@ -36,7 +36,8 @@ export async function httpSessions(
   const workspaceId = await chooseWorkspace(layer, caller, selection);
   const known = {
     principal,
-    workspaces: principal.kind === 'user' ? principal.ceiling.workspaces : null,
+    workspaces: limitOf(principal),
+    ...(caller.workspaceId === undefined ? { selectable: limitOf(principal) } : {}),
     isCounted: true,
   };
   if (typeof transportId === 'string') {

@@ -24,6 +24,8 @@ export interface ResolvedSession {
   readonly principal: Principal | undefined;
   /** The workspaces that the caller may use; null for all. */
   readonly workspaces: readonly string[] | null;
+  /** The workspaces among which its client chooses, if the credential limits the choice. */
+  readonly selectable?: readonly string[] | null;
   /** False for sessions of Ambit, which counts their calls itself. */
   readonly isCounted: boolean;
   /** Another session replaces it when it is gone: this server does not decide whether the caller may go on. */

@@ -22,6 +22,8 @@ export interface Caller {
   readonly server: string;
   /** The workspace of its session, or the one that it announced. */
   readonly workspaceId: string | undefined;
+  /** The workspace that it announced and may not use. */
+  readonly unavailableWorkspace: string | undefined;
   readonly version: string;
   /** Changes when its server gets a new definition. */
   link: Link;
@@ -46,6 +48,7 @@ export interface Callers {
   open(
     caller: Pick<Caller, 'sessionId' | 'server' | 'version' | 'link' | 'initialize'> & {
       readonly workspaceId?: string | undefined;
+      readonly unavailableWorkspace?: string | undefined;
       readonly parent?: Caller;
       /** The id of a caller that is restored. */
       readonly id?: string;
@@ -101,7 +104,7 @@ export function createCallers(): Callers {
   }
 
   return {
-    open({ sessionId, server, workspaceId, version, link, initialize, parent, id: known }) {
+    open({ sessionId, server, workspaceId, unavailableWorkspace, version, link, initialize, parent, id: known }) {
       // A restored client may have been asked before. No id may come again.
       let pushCount = known === undefined ? 0 : Date.now();
       let stream: Channel | undefined;
@@ -116,6 +119,7 @@ export function createCallers(): Callers {
         sessionId,
         server,
         workspaceId,
+        unavailableWorkspace,
         version,
         link,
         initialize,

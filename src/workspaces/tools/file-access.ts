@@ -1,3 +1,4 @@
+import { AmbitError } from '../../errors.ts';
 import { viewLike } from '../../sessions/narrowed-sessions.ts';
 import { type Session, sessionOf } from '../../sessions/session.ts';
 import type { SessionReach } from '../../sessions/tools/reach.ts';
@@ -51,6 +52,8 @@ export function createFileAccess(
   return {
     async withFiles(reference, caller, tool, work) {
       const session = await findSession(reference, caller);
+      // The client meant another workspace than that of the session.
+      if (session.unavailableWorkspace !== undefined) throw new AmbitError('WORKSPACE_REQUIRED');
       const { id: sessionId, workspaceId } = session;
       const { correlationId } = caller;
       const record = (each: FileResolution) => onResolution({ ...each, tool, sessionId, workspaceId, correlationId });

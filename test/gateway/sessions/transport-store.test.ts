@@ -16,6 +16,7 @@ import {
   post,
   readOutcome,
 } from '../../journeys/json-mcp-client.ts';
+import { createKeyFor } from '../keyed-gateway.ts';
 import { createSharedData } from '../shared-data.ts';
 
 let upstream: Upstream;
@@ -108,6 +109,24 @@ describe('a handshake-era client', () => {
     await after.close();
     const call = data.journal().findLast((entry) => entry['method'] === 'tools/call');
     expect(call).toMatchObject({ outcome: 'ok', workspaceId: 'here' });
+  });
+
+  test('O3: works nowhere, if it announced a workspace that it may not use', async () => {
+    const names = ['mine', 'theirs'];
+    const workspaces = Object.fromEntries(
+      names.map((name) => [name, { path: join(data.folder, name), create: true, capabilities: { servers: ['it'] } }]),
+    );
+    const servers = { it: { ...config().servers.it, trust: ['direct' as const, 'sandboxed' as const] } };
+    const served = { servers, workspaces };
+    const before = await data.serve(served);
+    const { key } = await createKeyFor(before, 'ada', { workspaces: ['mine'] });
+    const meta = { ambit: { workspace: 'theirs' } };
+    const { transportId } = await openClient(before.mcp('it'), key, {}, meta);
+    await before.close();
+    const after = await data.serve(served);
+    expect(readOutcome(await say(after.mcp('it'), key, transportId, 'x'))).toBe('!WORKSPACE_NOT_FOUND');
+    const silent = await openClient(after.mcp('it'), key);
+    expect(readOutcome(await silent.call('say', { words: 'x' }))).toMatch(/x$/);
   });
 });
 

@@ -268,8 +268,35 @@ describe('no key goes above its ceiling', () => {
     expect(await findSession(own, both.key)).toMatchObject({ workspaceId: 'yard' });
     const announcing = (name: string) => ({ 'ambit.workspace': name });
     expect(await findSession(own, both.key, announcing('shop'))).toMatchObject({ workspaceId: 'shop' });
-    expect(await trySession(own, shop.key, announcing('yard'))).toBe('!WORKSPACE_NOT_FOUND');
-    expect(await trySession(own, shop.key, announcing('nowhere'))).toBe('!WORKSPACE_NOT_FOUND');
+    // It stays within its workspaces, but nothing works in another one than the announced one.
+    const said: string[] = [];
+    for (const name of ['yard', 'nowhere', '/', join(data.folder, 'yard')]) {
+      const meta = announcing(name);
+      expect(await trySession(own, shop.key, meta)).toMatchObject({ workspaceId: 'shop' });
+      for (const url of [own.mcp(), own.mcp('ambit')]) {
+        const { text } = await callModern(url, shop.key, 'session_list_dir', { session: 'current' }, { meta });
+        said.push(text.replaceAll(JSON.stringify(JSON.stringify(name)).slice(1, -1), 'NAME'));
+      }
+      for (const [url, tool] of [
+        [own.mcp('it'), 'say'],
+        [own.mcp(), 'it__say'],
+      ] as const) {
+        said.push((await callModern(url, shop.key, tool, {}, { meta })).text.replaceAll(`\\"${name}\\"`, 'NAME'));
+        expect(await listToolsFor(url, shop.key, meta)).toContain(tool);
+      }
+      const client = await openClient(own.mcp(), shop.key, {}, meta);
+      expect(readOutcome(await client.call('it__say'))).toBe('!WORKSPACE_NOT_FOUND');
+      expect(readOutcome(await client.call('session_list_dir', { session: 'current' }))).toBe('!WORKSPACE_NOT_FOUND');
+      expect(readSession(await client.call('session_info', { session: 'current' }))).toMatchObject({ userId: 'ada' });
+    }
+    // The error for a tool that takes a session, and that for any other.
+    expect(new Set(said).size).toBe(2);
+    for (const each of said) {
+      expect(each).toMatch(
+        /WORKSPACE_NOT_FOUND: The client announced the workspace NAME, .*: \\"shop\\"\..*"isError":true/,
+      );
+      expect(each).not.toContain('yard');
+    }
     const [inYard, nowhere] = [
       await own.open({ userId: 'ada', workspaceId: 'yard' }),
       await own.open({ userId: 'ada' }),

@@ -29,6 +29,8 @@ afterAll(() => on?.close());
 
 const object = (workspace: unknown, key = 'ambit') => ({ [key]: { workspace } });
 const dotted = (workspace: unknown, key = 'ambit') => ({ [`${key}.workspace`]: workspace });
+const unavailable =
+  'The client announced the workspace NAME, which is not available to this session. The client can announce one of these in _meta.ambit.workspace, before MCP 2026-07-28 in that of "initialize": "one", "two".';
 const told = async (client: RawClient, name = 'whoami') =>
   (JSON.parse(await client.call(name)) as Whoami).told['AMBIT_WORKSPACE_ID'];
 
@@ -59,7 +61,7 @@ describe.each(eras)('O1: announced by a client of the %s era', (era) => {
     expect(await told(bridged)).toBe('one');
   });
 
-  test('what is unknown and what does not admit the session is refused, in the same words', async () => {
+  test('O3: what is unknown and what does not admit the session: the client works in none, and is told the same', async () => {
     const names = [
       'nowhere',
       'low',
@@ -75,14 +77,49 @@ describe.each(eras)('O1: announced by a client of the %s era', (era) => {
     ];
     const paths = [join(on.folder, 'low'), join(on.folder, 'data'), join(on.folder, 'one', 'x'), '/etc'];
     for (const name of [...names, ...paths]) {
-      const client = await on.connect(roaming, 'modern', era, { meta: object(name) });
-      const said = era === 'modern' ? await client.request('tools/list') : client.opened;
-      expect(said?.error?.message.replace(name, 'NAME')).toBe(
-        'WORKSPACE_NOT_FOUND: No workspace "NAME" is available to this session. Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
+      const client = await on.connect(roaming, '*', era, { meta: object(name) });
+      const { cwd, told: env } = JSON.parse(await client.call('modern__whoami')) as Whoami;
+      expect([cwd, env['AMBIT_WORKSPACE_ID'], env['AMBIT_WORKSPACE_PATH'], env['AMBIT_TRUST_LEVEL']]).toEqual([
+        join(on.folder, 'data/run', roaming.id),
+        '',
+        '',
+        'direct',
+      ]);
+      expect(await client.call('session_info', { session: 'current' })).toContain('"workspaceId":null');
+      const said = (await client.call('session_read_file', { path: 'x' })).replace(JSON.stringify(name), 'NAME');
+      expect(said.replace(' Pass another session as "session": session_list shows yours.', '')).toBe(
+        `WORKSPACE_NOT_FOUND: ${unavailable}`,
       );
-      if (era !== 'modern') continue;
-      const { result } = await client.request('tools/call', { name: 'whoami' });
-      expect(result).toMatchObject({ isError: true, _meta: { 'ambit/error': { code: 'WORKSPACE_NOT_FOUND' } } });
+      const opened = era === 'modern' ? await client.request('server/discover') : client.opened;
+      expect(String(opened?.result?.['instructions']).replace(JSON.stringify(name), 'NAME')).toContain(unavailable);
+    }
+    const silent = await on.connect(roaming, 'ambit', era);
+    expect(await silent.call('session_read_file', { path: 'x' })).toMatch(/^WORKSPACE_REQUIRED: .*: "one", "two"\.$/);
+  });
+
+  test('O3: a server that needs a workspace does not know which ones there are, so that its error is completed', async () => {
+    const answers = [
+      ['WORKSPACE_REQUIRED: the session has none.', true, 2],
+      ['WORKSPACE_NOT_FOUND: there is none.', true, 2],
+      ['Not WORKSPACE_REQUIRED: this.', true, 1],
+      ['WORKSPACE_REQUIRED: said by a result that is no error', false, 1],
+    ] as const;
+    for (const server of eras) {
+      const lost = await on.connect(roaming, server, era, { meta: object('nowhere') });
+      const silent = await on.connect(roaming, server, era);
+      for (const [text, isError, expected] of answers) {
+        const kind = server === 'modern' ? '"resultType":"complete",' : '';
+        const content = JSON.stringify([{ type: 'text', text }]);
+        const lines = [`{"jsonrpc":"2.0","id":$ID,"result":{${kind}"content":${content},"isError":${isError}}}`];
+        const say = async (client: RawClient) =>
+          (await client.request('tools/call', { name: 'say', arguments: { lines } })).result?.['content'] as object[];
+        const blocks = await say(lost);
+        expect(blocks).toHaveLength(expected);
+        expect(blocks[0]).toEqual({ type: 'text', text });
+        const added = `WORKSPACE_NOT_FOUND: ${unavailable.replace('NAME', '"nowhere"')}`;
+        if (expected === 2) expect(blocks[1]).toEqual({ type: 'text', text: added });
+        expect(await say(silent)).toHaveLength(1);
+      }
     }
   });
 
@@ -213,10 +250,20 @@ describe.each(eras)('over HTTP, in the %s era', (era: Era) => {
     ['said twice inside, alike', '"ambit":{"workspace":"one","workspace":"one"}', 'REQUEST_INVALID'],
     ['said twice', '"ambit":{"workspace":"one"},"ambit":{"workspace":"two"}', 'occurs twice'],
     ['in two spellings', '"ambit":{"workspace":"one"},"AMBIT":{"workspace":"two"}', 'two spellings'],
-    ['escaped', '"\\u0061mbit":{"\\u0077orkspace":"\\u006eowhere"}', 'WORKSPACE_NOT_FOUND'],
   ])('%s, it does not select', async (_name, meta, words) => {
     const { token } = roaming;
     expect(JSON.stringify(await called(token, '/mcp/modern', 'whoami', meta))).toContain(words);
+  });
+
+  test('O3: one that is not available, also escaped: servers work without, and file tools say which there are', async () => {
+    const { token } = roaming;
+    const meta = '"\\u0061mbit":{"\\u0077orkspace":"\\u006eowhere"}';
+    expect(workspaceOf(await called(token, '/mcp/modern', 'whoami', meta))).toBe('');
+    for (const path of ['/mcp', '/mcp/ambit']) {
+      const { result } = await called(token, path, 'session_list_dir', meta);
+      expect(result).toMatchObject({ isError: true, _meta: { 'ambit/error': { code: 'WORKSPACE_NOT_FOUND' } } });
+      expect(JSON.stringify(result)).toContain('\\"one\\", \\"two\\".');
+    }
   });
 });
 

@@ -232,19 +232,22 @@ describe.each([
     test.each([
       ['one that is not available', inObject('/srv/elsewhere'), 'WORKSPACE_NOT_FOUND'],
       ['two at once', { ...inObject('one'), ...dotted('two') }, 'REQUEST_INVALID'],
-    ])('O1: %s: the call is refused and does not run somewhere else', async (_what, announced, code) => {
-      if (era === 'modern') {
-        expect(await callers.modern.silent.add({}, announced)).toMatchObject({ code });
-      } else if (kind === 'gateway') {
-        // A gateway refuses the handshake.
+    ])('O1, O3: %s: the call is refused and does not run somewhere else', async (_what, announced, code) => {
+      const isUnavailable = code === 'WORKSPACE_NOT_FOUND';
+      if (era === 'handshake' && kind === 'gateway' && !isUnavailable) {
+        // A gateway refuses a handshake that contradicts itself.
         await expect(on.connect(era, announced)).rejects.toThrow(code);
-      } else {
-        // In the library the client connects, and the first tool that needs a workspace says what is wrong.
-        const caller = await on.connect(era, announced);
-        expect(await caller.add()).toMatchObject({ code });
-        // An argument still leads on, except from a contradiction.
-        expect((await caller.add({ workspace: 'two' })).code).toBe(code === 'REQUEST_INVALID' ? code : undefined);
+        return;
       }
+      // The client connects, and a tool that needs a workspace says what is wrong, and which workspaces there are.
+      const caller =
+        era === 'modern' ? announceEach(callers.modern.silent, announced) : await on.connect(era, announced);
+      const answer = await caller.add();
+      expect(answer).toMatchObject({ code });
+      if (isUnavailable) expect(answer.text).toMatch(/: "one", "three", "two"\.$/);
+      // In the library an argument still leads on, except from a contradiction.
+      if (kind === 'library')
+        expect((await caller.add({ workspace: 'two' })).code).toBe(isUnavailable ? undefined : code);
     });
 
     test('O1: no announcement and no argument leads anywhere else', async () => {

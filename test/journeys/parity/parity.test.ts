@@ -119,6 +119,25 @@ describe.each(cells.map((cell) => [Object.values(cell).join(', '), cell] as cons
     expect(codeOf(await silent.call('where'))).toBe('WORKSPACE_REQUIRED');
   });
 
+  test('O3: with an announced workspace that is not available the client connects, and tools that need one list the others', async () => {
+    for (const workspace of ['attic', '/etc', subject.folders.garden.replace('garden', '')]) {
+      const lost = await subject.connect('ivy', { ambit: { workspace } });
+      expect((await lost.call('whoami')).value).toMatchObject({ userId: 'ivy', trustLevel: 'direct' });
+      expect((await lost.call('whoami')).value).not.toHaveProperty('workspaceId');
+      expect((await lost.call('count')).value).toEqual(expect.any(Number));
+      for (const [tool, args] of [
+        ['where', {}],
+        ['session_list_dir', { session: 'current' }],
+      ] as const) {
+        const refused = await lost.call(tool, args);
+        expect(codeOf(refused)).toBe('WORKSPACE_NOT_FOUND');
+        expect(refused.text).toContain(`he client announced the workspace ${JSON.stringify(workspace)}, which is not`);
+        expect(refused.text).toMatch(/: "garden", "kitchen"\.$/);
+      }
+      expect((await lost.call('where', { workspace: 'kitchen' })).value).toMatchObject({ workspace: 'kitchen' });
+    }
+  });
+
   test('W1, W3, W9: the file tools work in the announced workspace and nowhere else', async () => {
     const [ada, bob] = await Promise.all([
       subject.connect('ada', { ambit: { workspace: 'garden' } }),

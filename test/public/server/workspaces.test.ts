@@ -142,9 +142,12 @@ test('O2: over HTTP a credential limits what can be announced and given', async 
   expect((await fixed({ workspace: 'two' })).error).toMatchObject({ code: 'WORKSPACE_NOT_FOUND' });
   expect((await some({})).value).toMatchObject({ workspace: 'two' });
   expect((await some({}, announce('one'))).value).toMatchObject({ workspace: 'one' });
-  expect((await some({}, announce('three'))).error).toMatchObject({ code: 'WORKSPACE_NOT_FOUND' });
+  const { error, text } = await some({}, announce('three'));
+  expect(error).toMatchObject({ code: 'WORKSPACE_NOT_FOUND' });
+  expect(text).toMatch(/: "one", "two"\.$/);
+  expect((await some({ workspace: 'one' }, announce('three'))).value).toMatchObject({ workspace: 'one' });
   expect((await some({ workspace: 'three' })).error).toMatchObject({ code: 'WORKSPACE_NOT_FOUND' });
-  expect(lines.filter((line) => line.startsWith('announced workspace ignored'))).toHaveLength(1);
+  expect(lines.filter((line) => line.startsWith('announced workspace ignored'))).toHaveLength(2);
 });
 
 test('a function declares the workspaces of each caller, and a mistake in it is not shown to the client', async () => {
