@@ -1,4 +1,5 @@
 import { findClosest } from '../config/explain/suggest.ts';
+import { findWorkspace, listWorkspaces } from '../config/load/workspace-folders.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import type { Directory } from '../identity/directory.ts';
@@ -107,10 +108,10 @@ export function createDirectoryAdmin(parts: DirectoryAdminParts): DirectoryAdmin
       throw new AmbitError('REQUEST_INVALID', {
         what: 'The list of workspaces is empty. A key needs at least one workspace, or no list.',
       });
-    const { workspaces } = config();
+    const now = config();
     for (const name of names) {
-      if (Object.hasOwn(workspaces, name)) continue;
-      const meant = findClosest(name, Object.keys(workspaces));
+      if (findWorkspace(now, name) !== undefined) continue;
+      const meant = findClosest(name, listWorkspaces(now).names);
       throw new AmbitError('WORKSPACE_NOT_FOUND', {
         what: `There is no workspace "${name.slice(0, 63)}"${meant === undefined ? '.' : `; did you mean "${meant}"?`}`,
       });

@@ -1,4 +1,5 @@
 import { suggestClosest } from '../config/explain/suggest.ts';
+import { findWorkspace, listWorkspaces } from '../config/load/workspace-folders.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type AccessCeiling, localUser } from '../identity/principal.ts';
@@ -30,14 +31,14 @@ export async function openSession(
   const draft = parent === undefined ? request : boundDraft(parent, request);
   const { permissions } = checkDraft(draft, config.sessions);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
-  const workspace = draft.workspaceId === undefined ? undefined : config.workspaces[draft.workspaceId];
-  const isKnown = draft.workspaceId === undefined || Object.hasOwn(config.workspaces, draft.workspaceId);
+  const workspace = findWorkspace(config, draft.workspaceId);
+  const isKnown = draft.workspaceId === undefined || workspace !== undefined;
   // A workspace that the credential may not use is treated like one that does not exist.
   const { workspaces: allowed = null } = ceiling ?? {};
   const isAllowed = allowed === null || (draft.workspaceId !== undefined && allowed.includes(draft.workspaceId));
   if (!isKnown || !isAllowed) {
     // Only the operator, who has no ceiling, is told the names of workspaces.
-    const names = ceiling === undefined ? Object.keys(config.workspaces) : [];
+    const names = ceiling === undefined ? listWorkspaces(config).names : [];
     const { workspaceId = '' } = draft;
     throw new AmbitError('WORKSPACE_NOT_FOUND', {
       what: `There is no workspace "${workspaceId}"${suggestClosest(workspaceId, names) || '.'}`,

@@ -24,7 +24,6 @@ export interface AnnouncedChoice {
 
 /** The longest part of a name from outside that errors and logs show. */
 export const maxShownLength = 100;
-const maxSuggested = 10;
 
 /** The workspaces that the credential of a caller is limited to; null if it has no such limit. */
 export function limitOf(principal: Principal | undefined): readonly string[] | null {
@@ -59,19 +58,17 @@ export function findAllowedWorkspace(
   name: string,
   limit: readonly string[] | null = null,
 ): string | undefined {
-  return names.findIds(name).find((id) => isUsable(names, session, id, limit));
+  return names.findIds(name).find((id) => isUsableWorkspace(names, session, id, limit));
 }
 
-function isUsable(names: WorkspaceNames, session: Session, id: string, limit: readonly string[] | null): boolean {
+/** Tells whether a session may work in a workspace. `limit` is the limit of the caller's credential. */
+export function isUsableWorkspace(
+  names: WorkspaceNames,
+  session: Session,
+  id: string,
+  limit: readonly string[] | null,
+): boolean {
   return (limit === null || limit.includes(id)) && isTrustAtMost(session.trustLevel, names.trustOf(id));
-}
-
-/** Lists the first workspaces that a session may use. */
-export function suggestWorkspaces(names: WorkspaceNames, session: Session, limit: readonly string[] | null): string[] {
-  return names
-    .list()
-    .filter((id) => isUsable(names, session, id, limit))
-    .slice(0, maxSuggested);
 }
 
 /**
@@ -96,35 +93,6 @@ export function workspaceNotFoundError(name: string): AmbitError {
     what: `No workspace "${name.slice(0, maxShownLength)}" is available to this session.`,
     hint: 'Announce the slug or the absolute path of a workspace that this session may use, or announce none.',
   });
-}
-
-interface MissingWorkspace {
-  /** The workspace that the client announced, if it is not available. */
-  readonly unavailable: string | undefined;
-  /** The workspaces that the caller may use. */
-  readonly available: readonly string[];
-  /** The key of `_meta` under which clients announce a workspace. */
-  readonly key: string;
-  /** Whether there is a tool that lists sessions. */
-  readonly listsSessions: boolean;
-}
-
-/** The error of a tool that needs a workspace. It says which ones there are. */
-export function missingWorkspaceError({ unavailable, available, key, listsSessions }: MissingWorkspace): AmbitError {
-  const other = listsSessions ? ['Pass another session as "session": session_list shows yours.'] : [];
-  const quoted = available.map((name) => JSON.stringify(name)).join(', ');
-  const announced =
-    available.length === 0
-      ? []
-      : [
-          `The client can announce one of these in _meta.${key}.workspace, before MCP 2026-07-28 in that of "initialize": ${quoted}.`,
-        ];
-  const hints = [...other, ...announced];
-  const hint = hints.length === 0 ? 'No workspace is available to this session: ask its operator.' : hints.join(' ');
-  if (unavailable === undefined) return new AmbitError('WORKSPACE_REQUIRED', { hint });
-  const shown = JSON.stringify(unavailable.slice(0, maxShownLength));
-  const what = `The client announced the workspace ${shown}, which is not available to this session.`;
-  return new AmbitError('WORKSPACE_NOT_FOUND', { what, hint });
 }
 
 const maxLoggedNames = 16;

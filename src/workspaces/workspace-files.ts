@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { findWorkspace } from '../config/load/workspace-folders.ts';
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { sha256Hex } from '../lib/json/canonical-json.ts';
@@ -58,10 +59,7 @@ export function createWorkspaceFiles(options: WorkspaceFilesOptions): WorkspaceF
   const containers = createContainerBackends({ runner: runners.container, tmpRoot, log });
   const indexes = createCodeIndexes({ dataDir, log, embeddings });
   const workspaces = createWorkspaces({
-    find(id) {
-      const configured = config().workspaces;
-      return Object.hasOwn(configured, id) ? configured[id] : undefined;
-    },
+    find: (id) => findWorkspace(config(), id),
     folderFor: folders.folderFor,
     open: (workspace) => openBackend(workspace, { documents, ripgrep, containers, dataDir }),
     quota,
@@ -93,7 +91,7 @@ export async function openBackend(
       return containers.open(createVolumeName(dataDir, id), { rules, durable, fileBytes });
     case 'local':
       if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
-      return openLocal(folder, { rules, durable, fileBytes, ripgrep });
+      return openLocal(folder, { rules, durable, fileBytes, ripgrep, followsLinks: workspace.pattern === undefined });
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Config } from '../config/schema/schema.ts';
+import type { ConfiguredWorkspace } from '../config/load/workspace-folders.ts';
 import { AmbitError } from '../errors.ts';
 import { createKeyedMutex } from '../lib/async/mutex.ts';
 import type { Session } from '../sessions/session.ts';
@@ -18,10 +18,10 @@ export interface Workspaces {
   close(): Promise<void>;
 }
 
-export type WorkspaceConfig = NonNullable<Config['workspaces'][string]>;
+export type WorkspaceConfig = ConfiguredWorkspace;
 
 /** The part of a workspace that decides how its files are stored and limited. */
-export type WorkspaceStorage = Pick<WorkspaceConfig, 'backend' | 'files'>;
+export type WorkspaceStorage = Pick<WorkspaceConfig, 'backend' | 'files' | 'pattern'>;
 
 export interface SessionWorkspace {
   readonly id: string;
@@ -49,12 +49,7 @@ export function createWorkspaces({ find, folderFor, open, quota, onChange }: Wor
       const { workspaceId: id } = session;
       if (id === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
       const workspace = await find(id, session);
-      if (workspace === undefined) {
-        throw new AmbitError('WORKSPACE_NOT_FOUND', {
-          what: 'The workspace of the session does not exist.',
-          hint: 'Use a session in another workspace, or ask the operator.',
-        });
-      }
+      if (workspace === undefined) throw workspaceGoneError();
       const folder = workspace.backend === 'local' ? await folderFor(session) : undefined;
       // A changed configuration needs another backend; running work finishes with the old one.
       const key = `${id}\0${folder ?? ''}\0${backendKey(workspace)}`;
@@ -78,6 +73,14 @@ export function createWorkspaces({ find, folderFor, open, quota, onChange }: Wor
       await quota.close();
     },
   };
+}
+
+/** The error for a session whose workspace is no longer configured, or whose folder is gone. */
+export function workspaceGoneError(): AmbitError {
+  return new AmbitError('WORKSPACE_NOT_FOUND', {
+    what: 'The workspace of the session does not exist.',
+    hint: 'Use a session in another workspace, or ask the operator.',
+  });
 }
 
 const backendKeys = new WeakMap<WorkspaceStorage, string>();

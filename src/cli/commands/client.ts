@@ -3,6 +3,7 @@ import { dirname, isAbsolute, join, relative, sep } from 'node:path';
 import { suggestClosest } from '../../config/explain/suggest.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import { findRewriters } from '../../config/load/out-of-reach.ts';
+import { findWorkspace, listWorkspaces } from '../../config/load/workspace-folders.ts';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
@@ -165,15 +166,16 @@ async function describeStdio(invocation: Invocation, { file, isProject }: Client
     ]);
   } else {
     const { config } = await loadConfig({ file: configFile });
-    const names = Object.keys(config.workspaces);
-    if (workspace !== undefined && !names.includes(workspace)) {
+    const { names } = listWorkspaces(config);
+    if (workspace !== undefined && findWorkspace(config, workspace) === undefined) {
       throw new AmbitError('WORKSPACE_NOT_FOUND', {
         what: `There is no workspace "${workspace}" in ${configFile}${suggestClosest(workspace, names) || '.'}`,
         hint: 'List them with "ambit workspace list".',
       });
     }
     if (workspace === undefined && names.length > 0) {
-      printLines([`! Without --workspace, the servers get no project folder. Workspaces: ${names.join(', ')}`]);
+      const some = names.slice(0, 10).join(', ');
+      printLines([`! Without --workspace, the servers get no project folder. Workspaces: ${some}`]);
     }
     for (const path of [...(isProject ? [] : [file]), ...[command, ...args].filter(isAbsolute)]) {
       for (const rewriter of findRewriters(config, path)) {

@@ -66,10 +66,13 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
     const paths = { readable: sandbox.readable.map(absolute), writable: sandbox.writable.map(absolute) };
     return [name, { ...server, sandbox: { ...sandbox, ...paths } }] as const;
   });
-  const workspaces = Object.entries(config.workspaces).map(
-    ([slug, workspace]) =>
-      [slug, workspace.path === undefined ? workspace : { ...workspace, path: absolute(workspace.path) }] as const,
-  );
+  const resolveWorkspaces = (workspaces: ConfigDraft['workspaces']) =>
+    Object.fromEntries(
+      Object.entries(workspaces).map(
+        ([slug, workspace]) =>
+          [slug, workspace.path === undefined ? workspace : { ...workspace, path: absolute(workspace.path) }] as const,
+      ),
+    );
   const { keyFile } = config.credentials;
   const { keys } = config.auth;
   return {
@@ -86,7 +89,8 @@ export function resolvePaths(config: ConfigDraft, folder: string, home: string):
         : { webhook: { ...webhook, secretFile: absolute(webhook.secretFile) } },
     include: config.include.map(absolute),
     servers: Object.fromEntries(servers),
-    workspaces: Object.fromEntries(workspaces),
+    workspaces: resolveWorkspaces(config.workspaces),
+    workspacePatterns: resolveWorkspaces(config.workspacePatterns),
   };
 }
 

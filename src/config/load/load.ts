@@ -1,5 +1,5 @@
 import { homedir } from 'node:os';
-import { basename, dirname, relative, resolve } from 'node:path';
+import { basename, dirname, relative, resolve, sep } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import { explainIssues } from '../explain/explain-issues.ts';
@@ -9,6 +9,7 @@ import {
   findMisplacedPatterns,
   findNotBuilt,
   findOverrideProblems,
+  findPatternProblems,
   findRuleProblems,
   findUnknownServers,
   findUnknownWorkspaces,
@@ -60,6 +61,7 @@ export async function loadConfig(source: ConfigSource): Promise<LoadedConfig> {
     ...findListenProblems(readListenChoice(value)),
     ...(parsed.success ? findImportedProblems(parsed.data) : []),
     ...(parsed.success ? findOverrideProblems(parsed.data) : []),
+    ...(parsed.success ? findPatternProblems(parsed.data) : []),
     ...(parsed.success ? await findRuleProblems(parsed.data) : []),
   ];
   if (!parsed.success || problems.length > 0) throw configInvalidError(file, problems, yaml.locate);
@@ -147,14 +149,24 @@ async function includeServers(config: ConfigDraft, folder: string): Promise<Incl
 function hideIncludedFiles(config: ConfigDraft): ConfigDraft {
   const includedPaths = findConfiguredFiles(config, 'included').flatMap(({ path }) => tryResolve(path));
   type Workspace = ConfigDraft['workspaces'][string];
-  const workspaces = Object.entries(config.workspaces).map(([slug, workspace]): [string, Workspace] => {
-    const folder = workspace.path === undefined ? undefined : tryResolve(workspace.path).at(-1);
-    if (folder === undefined) return [slug, workspace];
-    const inside = includedPaths.filter((includedPath) => includedPath !== folder && isInside(includedPath, folder));
-    const hide = [...workspace.files.hide, ...inside.map((includedPath) => escapeGlob(relative(folder, includedPath)))];
-    return [slug, { ...workspace, files: { ...workspace.files, hide: [...new Set(hide)] } }];
-  });
-  return { ...config, workspaces: Object.fromEntries(workspaces) };
+  const hideIn = (workspace: Workspace, path: string | undefined, depth: number): Workspace => {
+    const folder = path === undefined ? undefined : tryResolve(path).at(-1);
+    if (folder === undefined) return workspace;
+    const inside = includedPaths
+      .filter((includedPath) => isInside(includedPath, folder))
+      .map((includedPath) => relative(folder, includedPath).split(sep).slice(depth).join('/'))
+      .filter((name) => name !== '');
+    const hide = [...workspace.files.hide, ...inside.map(escapeGlob)];
+    return { ...workspace, files: { ...workspace.files, hide: [...new Set(hide)] } };
+  };
+  const workspaces = Object.entries(config.workspaces).map(
+    ([slug, workspace]) => [slug, hideIn(workspace, workspace.path, 0)] as const,
+  );
+  // In the folders of a pattern, the file is hidden in each of them.
+  const patterns = Object.entries(config.workspacePatterns).map(
+    ([name, settings]) => [name, hideIn(settings, settings.path && dirname(settings.path), 1)] as const,
+  );
+  return { ...config, workspaces: Object.fromEntries(workspaces), workspacePatterns: Object.fromEntries(patterns) };
 }
 
 /** Resolves the links of a path; empty when that fails, since then nobody can read it. */

@@ -6,6 +6,7 @@ import type { Config } from '../schema/schema.ts';
 import { findConfiguredFiles } from './configured-paths.ts';
 import { locateRegistryFolders } from './locate.ts';
 import { isInside, resolveSymlinks } from './resolve-symlinks.ts';
+import { listWritableFolders } from './workspace-folders.ts';
 
 interface ReachablePath {
   /** The description of the path in a message. */
@@ -13,6 +14,8 @@ interface ReachablePath {
   readonly path: string;
   /** The harm that an agent could do there. */
   readonly harm: 'rewrite' | 'read';
+  /** Set for the folder above the workspaces of a pattern. */
+  readonly isOfPattern?: true;
 }
 
 interface OutOfReachOptions {
@@ -23,9 +26,7 @@ interface OutOfReachOptions {
 }
 
 function listReachablePaths(config: Config): ReachablePath[] {
-  const workspaces = Object.entries(config.workspaces).flatMap(([slug, { path }]) =>
-    path === undefined ? [] : [{ name: `the workspace "${slug}"`, path, harm: 'rewrite' as const }],
-  );
+  const workspaces = listWritableFolders(config).map((each) => ({ ...each, harm: 'rewrite' as const }));
   const granted = Object.entries(config.servers).flatMap(([name, server]) => {
     if (server.transport === 'http') return [];
     const { writable, readable } = server.sandbox;
@@ -98,6 +99,18 @@ export function listRegistryFolders(env: NodeJS.ProcessEnv = process.env): strin
   return [...new Set(folders.map(({ path }) => path))];
 }
 
+/** Finds folders of patterns in which a session could make workspaces, or put links in their place. */
+function findExchangeableFolders(config: Config, reach: ReachablePath, open: string): string[] {
+  return listWritableFolders(config).flatMap(({ name, path, isOfPattern }) => {
+    if (!isOfPattern) return [];
+    const locations = tryResolve(path, []);
+    // A session writes in the folders there, not in the folder itself.
+    const isItself = reach.isOfPattern === true && locations.at(-1) === open;
+    if (isItself || !locations.some((location) => isInside(location, open))) return [];
+    return `${name} (${path}) is inside ${reach.name} (${reach.path}), where an agent could exchange its folders; use a folder that is in no workspace and no writable path`;
+  });
+}
+
 /**
  * Throws if a session could rewrite or read the configuration, the data directory, a secret, or the list of running
  * gateways, which decides where commands send what the operator types.
@@ -131,6 +144,7 @@ export function assertOutOfReach({ configFile, dataDir, config }: OutOfReachOpti
   for (const reach of listReachablePaths(config)) {
     const open = tryResolve(reach.path, problems).at(-1);
     if (open === undefined) continue;
+    if (reach.harm === 'rewrite') problems.push(...findExchangeableFolders(config, reach, open));
     for (const { name, path, locations, flag } of reach.harm === 'rewrite' ? [...own, ...settings] : own) {
       if (!locations.some((location) => isInside(location, open))) continue;
       const remedy =

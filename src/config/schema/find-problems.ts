@@ -3,6 +3,7 @@ import { loadConditions } from '../../rules/load-conditions.ts';
 import { compileToolPattern } from '../../rules/tool-pattern.ts';
 import type { ConfigProblem, KeyPath } from '../explain/problem.ts';
 import { suggestClosest } from '../explain/suggest.ts';
+import { fitsPattern } from '../load/workspace-folders.ts';
 import type { ConfigDraft } from './schema.ts';
 import { isMap } from './schema-parts.ts';
 
@@ -26,9 +27,13 @@ export const notBuiltYet: readonly NotBuiltRow[] = [
 type NotBuiltKey = ConfigProblem & { readonly refused: boolean };
 type WrittenKey = { readonly path: KeyPath; readonly value: unknown };
 
+function listWorkspaceEntries({ workspaces, workspacePatterns }: ConfigDraft) {
+  return [...Object.entries(workspaces), ...Object.entries(workspacePatterns)];
+}
+
 /** Finds variables that no workspace may set for a server: the context, and those that decide which program runs. */
 export function findOverrideProblems(config: ConfigDraft): ConfigProblem[] {
-  return Object.entries(config.workspaces).flatMap(([slug, { env }]) =>
+  return listWorkspaceEntries(config).flatMap(([slug, { env }]) =>
     Object.entries(env).flatMap(([server, variables]) =>
       Object.entries(variables).flatMap(([variable, value]): ConfigProblem[] => {
         const message = whyOverrideRefused(variable, value, config.context.envPrefixes);
@@ -40,13 +45,46 @@ export function findOverrideProblems(config: ConfigDraft): ConfigProblem[] {
   );
 }
 
+/** Finds mistakes in patterns of workspaces. Names must not clash, whichever folders there will be. */
+export function findPatternProblems(config: ConfigDraft): ConfigProblem[] {
+  const problems: ConfigProblem[] = [];
+  for (const [name, { path }] of Object.entries(config.workspaces)) {
+    if (path !== undefined && /(?:^|\/)\*$/.test(path)) {
+      const message = 'a path that ends in "/*" needs a name with "*", such as "src-*"';
+      problems.push({ path: ['workspaces', name, 'path'], at: 'value', message });
+    }
+  }
+  const names = Object.keys(config.workspacePatterns);
+  for (const [index, name] of names.entries()) {
+    const { path, backend, create } = config.workspacePatterns[name] as ConfigDraft['workspaces'][string];
+    const addProblem = (key: string, message: string) =>
+      problems.push({ path: ['workspaces', name, key], at: 'value', message });
+    if (backend !== 'local') addProblem('backend', 'only the backend "local" has folders for a pattern');
+    else if (path === undefined || !/^(?:[^*]*\/)?\*$/.test(path))
+      addProblem('path', 'the path of a pattern ends in "/*" and has no other "*", such as ~/src/*');
+    if (create) addProblem('create', 'a pattern makes no folders');
+    const clash = names.slice(0, index).find((other) => canClash(name, other));
+    if (clash === undefined) continue;
+    const message = `"${clash}" and "${name}" could make two workspaces of one name`;
+    problems.push({ path: ['workspaces', name], at: 'key', message });
+  }
+  return problems;
+}
+
+/** Tells whether two patterns fit one name. */
+function canClash(one: string, other: string): boolean {
+  const [[start = '', end = ''], [otherStart = '', otherEnd = '']] = [one.split('*'), other.split('*')];
+  const isSameStart = start.startsWith(otherStart) || otherStart.startsWith(start);
+  return isSameStart && (end.endsWith(otherEnd) || otherEnd.endsWith(end));
+}
+
 /** Finds workspaces that roles name and that do not exist. They grant nothing, so this is a warning. */
 export function findUnknownWorkspaces(config: ConfigDraft): ConfigProblem[] {
   const known = Object.keys(config.workspaces);
   return config.auth.jwt.flatMap(({ roles }, index) =>
     Object.entries(roles?.map ?? {}).flatMap(([role, { workspaces = [] }]) =>
       workspaces.flatMap((name, at): ConfigProblem[] => {
-        if (known.includes(name)) return [];
+        if (known.includes(name) || fitsPattern(config, name)) return [];
         const path = ['auth', 'jwt', index, 'roles', 'map', role, 'workspaces', at];
         return [{ path, at: 'value', message: `there is no workspace "${name}"${suggestClosest(name, known)}` }];
       }),
@@ -61,7 +99,7 @@ export function findUnknownServers(config: ConfigDraft): ConfigProblem[] {
     if (Object.hasOwn(config.servers, name)) return [];
     return [{ path, at, message: `there is no server "${name}"${suggestClosest(name, known)}` }];
   };
-  return Object.entries(config.workspaces).flatMap(([slug, { capabilities, env }]) => {
+  return listWorkspaceEntries(config).flatMap(([slug, { capabilities, env }]) => {
     const listed = typeof capabilities.servers === 'string' ? [] : capabilities.servers;
     return [
       ...listed.flatMap((name, index) =>

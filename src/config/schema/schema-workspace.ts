@@ -1,17 +1,7 @@
 import { z } from 'zod';
 import { foldName } from '../../lib/text/fold-name.ts';
 import { compileGlob, GlobError } from '../../lib/text/glob.ts';
-import {
-  byteCount,
-  envMap,
-  filePath,
-  mapOf,
-  positiveCount,
-  serverName,
-  textLine,
-  trustLevel,
-  workspaceSlug,
-} from './schema-parts.ts';
+import { byteCount, envMap, filePath, mapOf, positiveCount, serverName, textLine, trustLevel } from './schema-parts.ts';
 
 const serverNameSchema = z.string().regex(serverName, { error: 'expected the name of a server' });
 
@@ -50,7 +40,7 @@ const workspaceSchema = z.strictObject({
   path: filePath
     .optional()
     .describe(
-      'Folder of the workspace, relative to this file or starting with "~/". Required with the backend "local", not allowed with others.',
+      'Folder of the workspace, relative to this file or starting with "~/". Required with the backend "local", not allowed with others. A pattern ends in "/*": each folder there is a workspace.',
     ),
   trust: trustLevel.prefault('direct').describe('Highest trust level for sessions in this workspace.'),
   capabilities: z
@@ -109,10 +99,13 @@ const workspaceWithFiles = workspaceWithPath.refine(
   { path: ['files', 'id'], error: 'only the backend "database" has an id' },
 );
 
+/** The name of a workspace, or of a pattern: with one "*" in the place of a folder. */
+const workspaceKey = /^(?=[^*]*\*?[^*]*$)[a-z0-9*][a-z0-9\-_.*]{0,62}$/;
+
 export const workspacesSchema = mapOf(
   {
-    pattern: workspaceSlug,
-    rule: 'a workspace name has 1 to 63 characters of a-z, 0-9, "-", "_" and ".", and starts with a letter or digit',
+    pattern: workspaceKey,
+    rule: 'a workspace name has 1 to 63 characters of a-z, 0-9, "-", "_" and ".", and starts with a letter or digit; a pattern also has one "*"',
   },
   workspaceWithFiles,
 );

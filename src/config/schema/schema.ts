@@ -18,8 +18,8 @@ import { governanceSchema, rulesSchema } from './schema-policy.ts';
 import { serversSchema } from './schema-server.ts';
 import { workspacesSchema } from './schema-workspace.ts';
 
-/** The schema of the whole configuration. It is strict, so that a misspelt limit is not simply missing. */
-export const configSchema = z.strictObject({
+/** The schema of a configuration file. It is strict, so that a misspelt limit is not simply missing. */
+const fileSchema = z.strictObject({
   $schema: z.string().max(2048).optional().describe('URL of the JSON Schema, used by editors; Ambit ignores it.'),
   version: z.literal(1).describe('Version of the configuration format.'),
   listen: listenSchema.prefault({}).describe('HTTP listener of the gateway.'),
@@ -45,10 +45,25 @@ export const configSchema = z.strictObject({
     ),
   servers: serversSchema.prefault({}).describe('MCP servers behind the gateway, by name.'),
   rules: rulesSchema.prefault([]).describe('Rules that allow or deny tools; deny wins.'),
-  workspaces: workspacesSchema.prefault({}).describe('Folders that sessions work in, by slug.'),
+  workspaces: workspacesSchema
+    .prefault({})
+    .describe('Folders that sessions work in, by slug. A name with "*" makes a workspace of each folder.'),
   governance: governanceSchema
     .prefault({})
     .describe('Teams, users, and the policies and objectives shown to the model.'),
+});
+
+/**
+ * The schema of the whole configuration. Patterns are kept apart from workspaces, so that code which does not know them
+ * finds no workspace rather than one with the name of a pattern.
+ */
+export const configSchema = fileSchema.transform(({ workspaces, ...rest }) => {
+  const entries = Object.entries(workspaces);
+  return {
+    ...rest,
+    workspaces: Object.fromEntries(entries.filter(([name]) => !name.includes('*'))),
+    workspacePatterns: Object.fromEntries(entries.filter(([name]) => name.includes('*'))),
+  };
 });
 
 export type DeepReadonly<T> = T extends readonly (infer Item)[]

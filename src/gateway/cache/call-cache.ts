@@ -105,7 +105,9 @@ export function createCallCache(parts: CallCacheParts): CallCache {
     rules.set(now, known);
     let revision = known.get(server);
     if (revision === undefined) {
-      revision = sha256Hex(toCanonicalJson([now.rules, now.workspaces, now.servers[server], now.context]));
+      revision = sha256Hex(
+        toCanonicalJson([now.rules, now.workspaces, now.workspacePatterns, now.servers[server], now.context]),
+      );
       known.set(server, revision);
     }
     return revision;

@@ -1,3 +1,4 @@
+import { findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import type { Directory } from '../../identity/directory.ts';
 import { localUser } from '../../identity/principal.ts';
@@ -71,8 +72,10 @@ export function createForgetLists({ catalog, config, users, store }: ForgetLists
 
   return {
     ofLostWorkspaces() {
-      const { workspaces } = config();
-      catalog.forgetOwners(({ workspaceId }) => workspaceId !== undefined && !Object.hasOwn(workspaces, workspaceId));
+      const now = config();
+      catalog.forgetOwners(
+        ({ workspaceId }) => workspaceId !== undefined && findWorkspace(now, workspaceId) === undefined,
+      );
     },
     ofUser: forgetUser,
     ofCredentials(concerns) {

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
+import { findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { inWorkspace } from '../../sessions/narrowed-sessions.ts';
@@ -118,18 +119,15 @@ function serverNames(servers: readonly ServerDefinition[]): string[] {
 }
 
 /** Returns the settings that a process gets in its environment or sandbox, beside those of its server. */
-function launchSettings(
-  { workspaceId, trustLevel }: Session,
-  scope: ProcessScope,
-  { context, workspaces }: Config,
-): unknown {
-  const workspace = workspaceId === undefined || scope === 'shared' ? undefined : workspaces[workspaceId];
+function launchSettings({ workspaceId, trustLevel }: Session, scope: ProcessScope, config: Config): unknown {
+  const { context } = config;
+  const workspace = scope === 'shared' ? undefined : findWorkspace(config, workspaceId);
   const guarded = trustLevel === 'direct' ? [] : [workspace?.git, workspace?.files.keep, workspace?.files.open];
   return [context.envPrefixes, workspace?.path, workspace?.env, workspace?.isolation, ...guarded];
 }
 
-function hasOwnFolder({ workspaceId }: Session, { workspaces }: Config): boolean {
-  return workspaceId !== undefined && (workspaces[workspaceId]?.isolation ?? 'shared') !== 'shared';
+function hasOwnFolder({ workspaceId }: Session, config: Config): boolean {
+  return (findWorkspace(config, workspaceId)?.isolation ?? 'shared') !== 'shared';
 }
 
 function notAvailableError(name: string): AmbitError {

@@ -50,9 +50,8 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
     const { reply, link, version } = await links.handshake(session, upstream, createCall(exchange, undefined));
     if (version === undefined) return reply;
     const { id: sessionId, workspaceId, unavailableWorkspace } = session;
-    const place = { sessionId, workspaceId, unavailableWorkspace };
-    const clean = applyMessageEdits(outgoing, edits);
-    const caller = callers.open({ ...place, server: upstream.name, version, link, initialize: clean });
+    const place = { sessionId, workspaceId, unavailableWorkspace, server: upstream.name };
+    const caller = callers.open({ ...place, version, link, initialize: applyMessageEdits(outgoing, edits) });
     if (entrance === 'stdio') caller.stream = channel;
     await saveTransport(caller);
     return reply.kind === 'message' ? { ...reply, transportId: caller.id } : reply;

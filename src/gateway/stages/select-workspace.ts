@@ -1,4 +1,4 @@
-import { isAbsolute, resolve } from 'node:path';
+import { findWorkspace, findWorkspacesAt, listWorkspaces } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { addErrorText, addInstructions } from '../../context/for-models/edit-results.ts';
 import { AmbitError } from '../../errors.ts';
@@ -8,6 +8,7 @@ import type { FinalReply } from '../../protocol/channel.ts';
 import { type AnnouncedWorkspace, contradictory, createWorkspaceReader } from '../../protocol/client-selection.ts';
 import { formatRefusal } from '../../protocol/compose-message.ts';
 import type { Message } from '../../protocol/message.ts';
+import { missingWorkspaceError, suggestWorkspaces } from '../../sessions/missing-workspace.ts';
 import { inWorkspace, withUnavailableWorkspace } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
 import {
@@ -17,8 +18,6 @@ import {
   findAllowedWorkspace,
   limitOf,
   maxShownLength,
-  missingWorkspaceError,
-  suggestWorkspaces,
   type WorkspaceNames,
 } from '../../sessions/workspace-choice.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
@@ -122,9 +121,10 @@ export function explainMissing(
   principal: Principal,
   listsSessions = false,
 ): AmbitError {
+  const { unavailableWorkspace: unavailable } = session;
   return missingWorkspaceError({
-    unavailable: session.unavailableWorkspace,
-    available: suggestWorkspaces(configuredNames(config), session, limitOf(principal)),
+    unavailable,
+    available: suggestWorkspaces(configuredNames(config), session, limitOf(principal), unavailable),
     key: config.context.announceKeys[0] ?? 'ambit',
     listsSessions,
   });
@@ -194,25 +194,10 @@ export function createChooseWorkspace(
   };
 }
 
-const namesByConfig = new WeakMap<Config['workspaces'], WorkspaceNames>();
-
-function configuredNames({ workspaces }: Config): WorkspaceNames {
-  const known = namesByConfig.get(workspaces);
-  if (known !== undefined) return known;
-  const byPath = new Map<string, string[]>();
-  for (const [slug, { path }] of Object.entries(workspaces)) {
-    if (path === undefined) continue;
-    const normal = resolve(path);
-    byPath.set(normal, [...(byPath.get(normal) ?? []), slug]);
-  }
-  const names: WorkspaceNames = {
-    findIds(name) {
-      if (Object.hasOwn(workspaces, name)) return [name];
-      return isAbsolute(name) ? (byPath.get(resolve(name)) ?? []) : [];
-    },
-    trustOf: (id) => workspaces[id]?.trust ?? 'sandboxed',
-    list: () => Object.keys(workspaces).sort(),
+function configuredNames(config: Config): WorkspaceNames {
+  return {
+    findIds: (name) => (findWorkspace(config, name) === undefined ? findWorkspacesAt(config, name) : [name]),
+    trustOf: (id) => findWorkspace(config, id)?.trust ?? 'sandboxed',
+    list: () => listWorkspaces(config).names,
   };
-  namesByConfig.set(workspaces, names);
-  return names;
 }

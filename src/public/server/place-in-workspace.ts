@@ -1,11 +1,7 @@
 import { isAmbitError } from '../../errors.ts';
+import { missingWorkspaceError, suggestWorkspaces } from '../../sessions/missing-workspace.ts';
 import type { Session } from '../../sessions/session.ts';
-import {
-  applyAnnounced,
-  findAllowedWorkspace,
-  missingWorkspaceError,
-  suggestWorkspaces,
-} from '../../sessions/workspace-choice.ts';
+import { applyAnnounced, findAllowedWorkspace } from '../../sessions/workspace-choice.ts';
 import type { WorkspaceChoices } from '../sdk/current-session.ts';
 import { requireWorkspace } from './declared-workspaces.ts';
 import type { ResolvedSession } from './resolved-session.ts';
@@ -46,7 +42,7 @@ export async function placeInWorkspace(
         const id = findAllowedWorkspace(set, session, name, allowed);
         return id === undefined ? undefined : { id, path: set.get(id)?.path };
       },
-      suggest: () => suggestWorkspaces(set, session, allowed),
+      suggest: () => suggestWorkspaces(set, session, allowed, unavailable),
       unavailable,
       logMismatch: (chosen, own) =>
         layer.log.info('another workspace was given', { session: session.id, chosen, workspace: own }),

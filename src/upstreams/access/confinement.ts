@@ -3,6 +3,7 @@ import { basename, dirname, join, relative } from 'node:path';
 import { findConfiguredFiles } from '../../config/load/configured-paths.ts';
 import { listRegistryFolders } from '../../config/load/out-of-reach.ts';
 import { isInside, resolveSymlinks } from '../../config/load/resolve-symlinks.ts';
+import { listWritableFolders } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Confinement, Guard, Mount } from '../../sandbox/common/confinement.ts';
@@ -44,9 +45,11 @@ export function createConfinement(options: ConfinementOptions): Confinement {
   const rewritable = [...[home, ...writable].map(({ source }) => source), ...open];
   const paths = [cwd, ...(workspace === undefined ? [] : [workspace]), ...sandbox.readable, ...sandbox.writable];
   for (const path of paths) assertNoRewritableLink(path, rewritable, server.name);
-  const others = Object.values(config.workspaces).flatMap(({ path }) =>
-    path === undefined ? [] : [resolveRealPath(path)],
-  );
+  const others = listWritableFolders(config)
+    .map(({ path, isOfPattern }) => ({ path: resolveRealPath(path), isOfPattern }))
+    // Beside the home in the folder of a pattern lie the workspaces of others. The home itself is granted.
+    .filter(({ path, isOfPattern }) => isOfPattern || !isInside(home.source, path))
+    .map(({ path }) => path);
   return {
     home,
     writable,
@@ -55,7 +58,7 @@ export function createConfinement(options: ConfinementOptions): Confinement {
     hidden: [configFile, dataDir, ...listRegistryFolders()]
       .concat(findConfiguredFiles(config, 'secret').map(({ path }) => path))
       .flatMap((path) => (existsSync(path) ? [resolveRealPath(path)] : []))
-      .concat(others.filter((path) => !isInside(home.source, path))),
+      .concat(others),
     masked: findIncludedFiles(config, rules, [home, ...served]),
     open,
     packages: resolveRealPath(packagesFolder(dataDir)),
@@ -86,12 +89,12 @@ function createGuard(rules: WorkspaceConfig | undefined): Guard {
 }
 
 /** Finds every workspace and every path that a server may write. */
-function findSessionWritablePaths({ workspaces, servers }: Config): string[] {
+function findSessionWritablePaths(config: Config): string[] {
   const named = [
-    ...Object.values(workspaces).map(({ path }) => path),
-    ...Object.values(servers).flatMap((each) => (each.transport === 'http' ? [] : each.sandbox.writable)),
+    ...listWritableFolders(config).map(({ path }) => path),
+    ...Object.values(config.servers).flatMap((each) => (each.transport === 'http' ? [] : each.sandbox.writable)),
   ];
-  return [...new Set(named.flatMap((path) => (path === undefined ? [] : [resolveRealPath(path)])))];
+  return [...new Set(named.map(resolveRealPath))];
 }
 
 function resolveRealPath(path: string): string {

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { explainInjection, type Provenance } from '../../context/for-tools/inject-context.ts';
 import type { Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
@@ -12,6 +13,7 @@ import {
 } from '../../context/for-tools/session-context.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
+import { workspaceGoneError } from '../../workspaces/workspaces.ts';
 import { contextAudience, type StdioServer } from '../definition.ts';
 import { isShared, type ProcessScope, processScopeFor, runFolderName } from '../links/process-key.ts';
 import type { PreparedLaunch } from '../links/stdio/server-process.ts';
@@ -47,7 +49,9 @@ export function prepareLaunch(
   scope: ProcessScope = processScopeFor(server, session, options.folders?.hasOwnFolder(session) ?? false),
 ): ServerLaunch {
   const { workspaceId: id } = session;
-  const workspace = id === undefined ? undefined : config.workspaces[id];
+  const workspace = findWorkspace(config, id);
+  // Without the workspace of its session, a process would work somewhere else.
+  if (id !== undefined && workspace === undefined) throw workspaceGoneError();
   const { name, command, env } = server;
   const { configFile, dataDir, signing, folders } = options;
   const ownFolders = folders?.hasOwnFolder(session) === true ? folders : undefined;
@@ -70,10 +74,21 @@ export function prepareLaunch(
     session.trustLevel === 'direct'
       ? undefined
       : () => createConfinement({ ...places, server, rules: workspace, config });
-  // If the own folder cannot be made, the process must not start in the workspace of others.
-  const ready = ownFolders === undefined || scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
+  const ready = prepareFolder();
   const isGivenFolder = path !== undefined && ownFolders === undefined && workspace?.create === false;
   const { env: given = {} } = servers[name] ?? {};
+
+  /** Creates the last step before a start. */
+  function prepareFolder(): ServerLaunch['ready'] {
+    // If the own folder cannot be made, the process must not start in the workspace of others.
+    if (ownFolders !== undefined) return scope === 'shared' ? undefined : () => ownFolders.folderFor(session);
+    if (path === undefined || workspace?.pattern === undefined) return undefined;
+    // The folder may have become a link while the start waited.
+    return async () => {
+      if (findWorkspace(config, id) === undefined) throw workspaceGoneError();
+    };
+  }
+
   const keyFileNames = usesProcessKey(server, scope, signing)
     ? listKeyFileNames(config.context.envPrefixes)
     : undefined;

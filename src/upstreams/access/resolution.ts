@@ -1,3 +1,4 @@
+import { type ConfiguredWorkspace, findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { anonymousUser } from '../../identity/principal.ts';
@@ -106,6 +107,7 @@ interface ServerResolutionOptions {
 interface SessionServers {
   readonly config: Config;
   readonly servers: ReadonlyMap<string, ServerDefinition>;
+  readonly workspace: ConfiguredWorkspace | undefined;
   readonly found: ReadonlyMap<string, ServerLookup>;
   readonly available: readonly ServerDefinition[];
 }
@@ -124,8 +126,11 @@ export function createServerResolution(options: ServerResolutionOptions): Server
     const config = options.config();
     const servers = options.servers();
     const known = bySession.get(session);
-    if (known !== undefined && known.config === config && known.servers === servers) return known;
-    const access = readAccessFacts(session, config);
+    // The folder of a pattern may have come or gone since.
+    const workspace = findWorkspace(config, session.workspaceId);
+    const isSame = known?.config === config && known.servers === servers && known.workspace === workspace;
+    if (known !== undefined && isSame) return known;
+    const access = readAccessFacts(session, workspace);
     const found = new Map<string, ServerLookup>();
     const available: ServerDefinition[] = [];
     for (const server of servers.values()) {
@@ -133,7 +138,7 @@ export function createServerResolution(options: ServerResolutionOptions): Server
       if (removal === undefined) available.push(server);
       found.set(server.name, removal === undefined ? { server } : { server: undefined, removal });
     }
-    const resolved = { config, servers, found, available };
+    const resolved = { config, servers, workspace, found, available };
     bySession.set(session, resolved);
     return resolved;
   }
@@ -192,10 +197,7 @@ export function createServerResolution(options: ServerResolutionOptions): Server
     personalKey: auth.revision,
 
     listOwnerFor(session, server) {
-      const { workspaceId } = session;
-      const { workspaces } = options.config();
-      const isKnown = workspaceId !== undefined && Object.hasOwn(workspaces, workspaceId);
-      const folder = isKnown ? workspaces[workspaceId]?.path : undefined;
+      const folder = findWorkspace(options.config(), session.workspaceId)?.path;
       const hasOwnFolder = options.folders?.hasOwnFolder(session) ?? false;
       // Without a workspace, the process works in a folder that is made for the session.
       const isInRunFolder = server.kind === 'stdio' && folder === undefined;
@@ -252,8 +254,10 @@ function findObstacle(server: ServerDefinition, launch: ServerLaunch | undefined
   });
 }
 
-function readAccessFacts({ trustLevel, servers, workspaceId: id }: Session, config: Config): SessionInWorkspace {
-  const known = id !== undefined && Object.hasOwn(config.workspaces, id) ? config.workspaces[id] : undefined;
+function readAccessFacts(
+  { trustLevel, servers, workspaceId: id }: Session,
+  known: ConfiguredWorkspace | undefined,
+): SessionInWorkspace {
   const workspace = id === undefined ? undefined : { id, servers: known?.capabilities.servers };
   return { trustLevel, servers, workspace: workspace as SessionInWorkspace['workspace'] };
 }

@@ -1,6 +1,7 @@
 import { existsSync, realpathSync } from 'node:fs';
 import { mkdir, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
@@ -231,10 +232,6 @@ function expectedPath(paths: FolderPaths, kind: FolderKind, workspace: string): 
   } catch {
     return undefined;
   }
-}
-
-function findWorkspace({ workspaces }: Config, id: string | undefined): WorkspaceConfig | undefined {
-  return id !== undefined && Object.hasOwn(workspaces, id) ? workspaces[id] : undefined;
 }
 
 /** Undefined where sessions work in the folder of the workspace itself. */

@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { ServerDefinition } from '../../../src/upstreams/definition.ts';
@@ -201,4 +201,27 @@ test('ambit workspace list and show', async () => {
     exists: false,
   });
   expect((await ambit('workspace', 'show', 'constructor')).code).toBe(1);
+});
+
+test('ambit workspace list shows the workspaces of a pattern, and which folders are left out', async () => {
+  for (const name of ['shop', 'My Shop', 'x\u001b[2J'])
+    mkdirSync(join(project.folder, 'src', name), { recursive: true });
+  writeFileSync(project.configFile, `version: 1\nworkspaces: { src-*: { path: "${project.folder}/src/*" } }\n`);
+  const { stdout } = await ambit('workspace', 'list');
+  expect(stdout).toMatch(
+    /^src-shop +direct +\/.*\n\nLEFT OUT +OF +BECAUSE\nMy Shop +src-\* +its name is not a slug\n/m,
+  );
+  expect(stdout).not.toContain('\u001b[2J');
+  expect(JSON.parse((await ambit('workspace', 'list', '--json')).stdout)).toEqual({
+    workspaces: [
+      { name: 'src-shop', path: join(project.folder, 'src/shop'), trust: 'direct', backend: 'local', pattern: 'src-*' },
+    ],
+    leftOut: ['My Shop', 'x\u001b[2J'].map((folder) => ({
+      pattern: 'src-*',
+      folder,
+      reason: 'its name is not a slug',
+    })),
+    incomplete: [],
+  });
+  expect((await ambit('workspace', 'show', 'src-shop')).stdout).toMatch(/^pattern +src-\*$/m);
 });

@@ -51,6 +51,38 @@ function check(choice: Choice): void {
   assertOutOfReach({ configFile, dataDir, config: configWith(workspace, writable, readable) });
 }
 
+test('nothing of Ambit lies anywhere in the folder of a pattern, whatever the folders there are named', async () => {
+  const checkPattern = (places: { configFile?: string; dataDir?: string }) => {
+    const config = copyFrozen(configSchema.parse({ version: 1, workspaces: { 'w-*': { path: at('work/*') } } }));
+    assertOutOfReach({ configFile: at('config/ambit.yaml'), dataDir: at('data'), ...places, config });
+  };
+  expect(() => checkPattern({})).not.toThrow();
+  symlinkSync(at('work/inner'), at('to-inner'));
+  for (const name of ['work/inner', 'work/later/data', 'work/.hidden', 'work/Not A Slug', 'to-inner']) {
+    expect(() => checkPattern({ dataDir: at(name) }), name).toThrow(/inside the folder of the workspaces "w-\*"/);
+  }
+  expect(() => checkPattern({ configFile: at('work/ambit.yaml') })).toThrow(/the configuration file/);
+  // Nor could a session put links in the place of the folders there.
+  const checkNested = (workspaces: object, writable: string[] = []) => {
+    const servers = { a: { command: 'x', sandbox: { writable } } };
+    const config = copyFrozen(configSchema.parse({ version: 1, servers, workspaces }));
+    assertOutOfReach({ configFile: at('config/ambit.yaml'), dataDir: at('data'), config });
+  };
+  const inner = { 'i-*': { path: at('work/inner/*') } };
+  const exchange = /the folder of the workspaces "i-\*".*could exchange its folders/;
+  for (const path of [at('work'), at('work/inner')]) {
+    expect(() => checkNested({ ...inner, all: { path } })).toThrow(exchange);
+    expect(() => checkNested(inner, [path])).toThrow(exchange);
+  }
+  expect(() => checkNested({ ...inner, 'w-*': { path: at('work/*') } })).toThrow(exchange);
+  expect(() => checkNested({ 'l-*': { path: at('to-inner/*') }, all: { path: at('work') } })).toThrow(/exchange/);
+  expect(() =>
+    checkNested({ ...inner, 'j-*': { path: at('work/inner/*') }, one: { path: at('work/inner/a') } }),
+  ).not.toThrow();
+  // A folder in the data directory is refused too.
+  expect(() => checkPattern({ dataDir: root })).toThrow(/is inside the data directory/);
+});
+
 describe('accepted', () => {
   test('is what lies apart', () => {
     expect(() => check({})).not.toThrow();

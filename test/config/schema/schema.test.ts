@@ -46,6 +46,7 @@ test('a file with nothing but its version gets the defaults of the contract', ()
     servers: {},
     rules: [],
     workspaces: {},
+    workspacePatterns: {},
     governance: { teams: [], users: [], carrier: 'first-result', policies: [], objectives: [] },
   });
 });

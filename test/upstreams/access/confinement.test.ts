@@ -135,6 +135,27 @@ test('S4: a workspace or a grant that another session could turn into a link is 
   expect(() => confined({ readable: [at('other/turned')] })).toThrow(refusal);
 });
 
+test('S4: beside a workspace of a pattern, all others are hidden, and a link there is refused', () => {
+  for (const name of ['src/a', 'src/b']) mkdirSync(at(name), { recursive: true });
+  const given = { version: 1, servers: { a: { command: 'x' } }, workspaces: { 'src-*': { path: at('src/*') } } };
+  const config = configSchema.parse(given) as unknown as Config;
+  const server = defineServers(config, at('etc')).get('a') as StdioServer;
+  const place = {
+    workspace: undefined,
+    rules: undefined,
+    jwksFile: undefined,
+    configFile: 'none',
+    dataDir: at('data'),
+  };
+  const create = (cwd: string) => createConfinement({ server, config, cwd, ...place });
+  const { home, hidden, open } = create(at('src/a'));
+  expect(home.source).toBe(at('src/a'));
+  expect(hidden).toContain(at('src'));
+  expect(open).toContain(at('src'));
+  symlinkSync(at('etc'), at('src/turned'));
+  expect(() => create(at('src/turned'))).toThrow(expect.objectContaining({ code: 'SANDBOX_UNAVAILABLE' }));
+});
+
 test('the key of credentials and the secret of the webhook are hidden, though they lie elsewhere', () => {
   for (const name of ['key', 'secret']) writeFileSync(at(`shared/${name}`), 'x');
   const webhook = { url: 'https://example.com/', secretFile: at('shared/secret') };
