@@ -19,7 +19,7 @@ type Row = Omit<Identity, 'number'>;
  * nowhere: arguments, results, headers, answers to questions; and credentials, which the store holds sealed.
  */
 const mayLieIn: Readonly<Record<string, string>> = {
-  sessionName: 'store folders admin webhook',
+  sessionName: 'store folders journal admin webhook',
   agentId: 'store journal admin webhook',
   metadata: 'store log admin webhook',
   policy: 'store admin',
@@ -27,8 +27,8 @@ const mayLieIn: Readonly<Record<string, string>> = {
   stateKey: 'store',
   stateName: 'store',
   stateValue: 'store',
-  fileName: 'folders catalog.json journal',
-  fileText: 'folders catalog.json',
+  fileName: 'folders catalog.json journal search',
+  fileText: 'folders catalog.json search',
   missingFile: 'journal',
   toolName: 'journal log admin',
   promptName: 'journal log admin',
@@ -39,7 +39,8 @@ const mayLieIn: Readonly<Record<string, string>> = {
 
 /** Data that outlives the tenant: the journal, the session record, folders that were not merged. */
 const mayStayIn: Readonly<Record<string, string>> = {
-  journal: 'agentId fileName method missingFile promptName resourceUri stderr toolName',
+  journal: 'agentId fileName method missingFile promptName resourceUri sessionName stderr toolName',
+  search: 'fileName fileText',
   store: 'agentId metadata policy sessionName',
   folders: 'fileName fileText sessionName',
 };

@@ -107,7 +107,8 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
       await own('session_edit_file', { path, content: plant('fileText', 'folder') });
       await own('session_read_file', { path: `${plant('missingFile')}.txt` });
       await own('session_read_file', { path });
-      await own('session_grep_search', { query: plant('searchQuery') });
+      await own('session_grep_search', { pattern: plant('searchQuery') });
+      await own('session_codebase_search', { query: plant('searchQuery') });
     }
     await own(plant('toolName'), {});
   }
@@ -145,8 +146,9 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
       for (const name of ['session_info', 'session_list', 'session_context', 'session_state_list']) await own(name);
       if (identity.workspace !== '') {
         await own('session_list_dir', { path: '.' });
-        await own('session_grep_search', { query: 'zq' });
-        await own('session_file_search', { query: 'zq' });
+        await own('session_grep_search', { pattern: 'zq' });
+        await own('session_file_search', { pattern: '*zq*' });
+        await own('session_codebase_search', { query: 'zq' });
       }
       for (const session of foreign) {
         for (const name of ['session_info', 'session_context', 'session_state_list', 'session_list_dir']) {
