@@ -320,7 +320,11 @@ describe.concurrent('Security 3 and 4, trust levels and validation', () => {
     'P6: a sandboxed session never sees a direct-only server: it looks like an unknown one',
     async () => {
       const session = await open({ trustLevel: 'sandboxed', servers: ['deploy', 'vault'] });
-      const { result } = await readAnswer(sendModern(`${ambit.url}/mcp`, session.token, { method: 'tools/list' }));
+      const list = (path: string) =>
+        readAnswer(sendModern(`${ambit.url}${path}`, session.token, { method: 'tools/list' }));
+      // All servers together have some seconds, so the server is started before.
+      await list('/mcp/vault');
+      const { result } = await list('/mcp');
       const names = ((result?.['tools'] ?? []) as { name: string }[]).map(({ name }) => name);
       expect(names).toContain('vault__add_note');
       expect(names.filter((name) => name.startsWith('deploy__'))).toEqual([]);
