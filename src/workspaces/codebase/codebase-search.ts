@@ -48,17 +48,17 @@ interface FoundPassages extends Omit<RankOptions, 'terms' | 'limit'> {
 }
 
 /** The time to wait for an index that is not complete, to find files without it, and to read them: below two seconds. */
-const waitMs = 500;
-const gatherMs = 500;
-const readMs = 500;
+const waitMs = 300;
+const gatherMs = 300;
+const readMs = 400;
 const maxCandidates = 100;
 /** Shorter passages are shown with the lines that follow. */
 const minShownLines = 20;
 const maxShownLine = 500;
 const maxShown = 64 * 1024;
-const maxReadPassages = 3000;
+const maxReadPassages = 1500;
 /** The text of all passages that are ranked for one question, which is in memory at once. */
-const maxReadText = 3 * 1024 * 1024;
+const maxReadText = 2 * 1024 * 1024;
 
 /** The number of questions that are answered at a time: for one folder, so that others have their turn, and in all. */
 const limitPerFolder = createLimitPerKey(2);
