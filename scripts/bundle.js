@@ -1,7 +1,7 @@
 // Writes the JavaScript of dist/: few files instead of hundreds, since loading them is most of what a start costs.
 // Their types come from the compiler, beside them.
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { rolldown } from 'rolldown';
 
 const project = join(import.meta.dirname, '..');
@@ -118,6 +118,22 @@ function sweep(written) {
   }
 }
 
+/** Removes the types that no export of the package leads to. */
+function sweepTypes() {
+  const needed = new Set();
+  const visit = (file) => {
+    if (needed.has(file)) return;
+    needed.add(file);
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import\()\s*['"](\.[^'"]+)\.ts['"]/g)) {
+      visit(join(dirname(file), `${path}.d.ts`));
+    }
+  };
+  for (const door of doors) visit(join(target, `${door}.d.ts`));
+  for (const name of readdirSync(target, { recursive: true, encoding: 'utf8' })) {
+    if (name.endsWith('.d.ts') && !needed.has(join(target, name))) rmSync(join(target, name));
+  }
+}
+
 function packagesIn(output) {
   const modules = output.flatMap((file) => Object.keys(file.modules ?? {}));
   const names = modules.map((id) => id.match(/.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/)?.[1]);
@@ -147,6 +163,7 @@ for (const program of programs) {
   output.push(...files);
 }
 sweep(new Set(output.map((file) => file.fileName)));
+sweepTypes();
 const parties = thirdParties(packagesIn(output));
 const line = `${'-'.repeat(80)}\n\n`;
 writeFileSync(
