@@ -4,7 +4,6 @@ import { objectiveCollection, policyCollection } from './policy-store.ts';
 /** The people that policies are resolved for. */
 export interface PeopleSource {
   teamsOf(userId: string): Promise<readonly string[]>;
-  any(): Promise<boolean>;
   /** The collections of the store that describe them. */
   readonly collections: readonly string[];
 }
@@ -13,7 +12,8 @@ export interface PeopleSource {
 export type GovernanceRevision = object;
 
 /**
- * Knows whether there are policies, objectives or people. It is asked on every call, so known answers come from memory.
+ * Knows whether there are policies or objectives. Users and teams alone do not count: they are needed for keys, too. It is
+ * asked on every call, so known answers come from memory.
  */
 export interface GovernanceState {
   revision(): GovernanceRevision;
@@ -29,15 +29,15 @@ interface GovernanceStateOptions {
   readonly watch: SessionStore['watch'];
   /** Returns a new object whenever the configuration changes. */
   readonly configuration: () => object;
-  readonly people: PeopleSource;
-  readonly anyText: () => Promise<boolean>;
+  readonly people: Pick<PeopleSource, 'collections'>;
+  readonly hasTexts: () => Promise<boolean>;
 }
 
 export function createGovernanceState({
   watch,
   configuration,
   people,
-  anyText,
+  hasTexts,
 }: GovernanceStateOptions): GovernanceState {
   let revision: GovernanceRevision = {};
   let seen = configuration();
@@ -73,7 +73,7 @@ export function createGovernanceState({
     async refresh() {
       followConfiguration();
       const before = revision;
-      const found = active ?? ((await anyText()) || (await people.any()));
+      const found = active ?? (await hasTexts());
       if (before === revision) active = found;
       return found;
     },

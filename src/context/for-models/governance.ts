@@ -81,6 +81,8 @@ interface GovernanceOptions {
   readonly store: SessionStore;
   readonly settings: () => GovernanceSettings;
   readonly people: PeopleSource;
+  /** Each session gets a block, even if there are no policies and objectives. */
+  readonly isAlwaysActive?: boolean;
   /** Asks another system for texts, which are added to those of the store. Called whenever texts are read. */
   readonly resolveTexts?: (person: PolicyReader) => Promise<ResolvedTexts>;
   readonly keys?: Pick<SigningKeys, 'current'>;
@@ -97,7 +99,8 @@ const announcement =
 export function createGovernance(options: GovernanceOptions): Governance {
   const { store, settings, people, log } = options;
   const texts = createPolicyStore(store.documents, settings);
-  const state = createGovernanceState({ watch: store.watch, configuration: settings, people, anyText: texts.hasAny });
+  const hasTexts = options.isAlwaysActive ? async () => true : texts.hasAny;
+  const state = createGovernanceState({ watch: store.watch, configuration: settings, people, hasTexts });
 
   async function resolvePolicies({ userId, workspaceId }: PolicyReader) {
     const teams = await people.teamsOf(userId);
@@ -236,7 +239,7 @@ export interface PolicyAdmin {
 
 interface GovernanceParts {
   readonly store: SessionStore;
-  readonly settings: () => GovernanceSettings & { readonly users: readonly unknown[] };
+  readonly settings: () => GovernanceSettings;
   /** The issuer that signed blocks name; without one, the name of the keys. */
   readonly publicUrl: string | undefined;
   readonly directory: Directory;
@@ -253,7 +256,7 @@ export function openGovernance(parts: GovernanceParts): {
   const governance = createGovernance({
     store,
     settings,
-    people: createPeopleSource(parts),
+    people: { teamsOf: parts.directory.teamsOf, collections: [userCollection] },
     keys,
     issuer: publicUrl ?? keys.name,
     log,
@@ -296,15 +299,4 @@ export function openGovernance(parts: GovernanceParts): {
     preview: governance.preview,
   };
   return { governance, policies };
-}
-
-function createPeopleSource({ directory, settings, store }: GovernanceParts): PeopleSource {
-  return {
-    teamsOf: directory.teamsOf,
-    async any() {
-      if (settings().users.length > 0) return true;
-      return (await store.documents.list(userCollection, { limit: 1 })).documents.length > 0;
-    },
-    collections: [userCollection],
-  };
 }

@@ -78,10 +78,10 @@ export async function openServerGovernance(given: GivenGovernance, parts: Govern
     settings: () => settings,
     people: {
       teamsOf: async (userId) => (await withTimeout((async () => teamsOf?.(userId))(), hookMs)) ?? [],
-      // An author who sets this option wants each session to get a block, if only the note that there is nothing.
-      any: async () => true,
       collections: [],
     },
+    // An author who sets this option wants each session to get a block, if only the note that there is nothing.
+    isAlwaysActive: true,
     ...(resolve && {
       async resolveTexts({ userId, workspaceId }) {
         if (performance.now() < awayUntil) throw new Error('the last call of governance.resolve has failed just now');

@@ -176,8 +176,12 @@ describe.each(eras)('in the %s era', (era) => {
   });
 
   test('G4: nothing configured for this user is said in a short note; nothing configured at all, not at all', async () => {
-    const bare = await on.start(era, {});
-    expect(await contentOf(await on.connect(bare, await on.open(bare), era))).toHaveLength(1);
+    const bare = await on.start(era, { governance: { teams: ['core'], users: [{ name: 'ann', teams: ['core'] }] } });
+    await bare.people.users.add('bob', ['other']);
+    const nobody = await on.connect(bare, await on.open(bare), era);
+    expect(await contentOf(nobody)).toHaveLength(1);
+    await bare.policies.addObjective({ scope: 'user:bob', text: 'his' });
+    expect(await givenWith(nobody)).toEqual([expect.stringContaining('No policies or objectives configured.')]);
     const gateway = await on.start(era, { governance: { objectives: [{ scope: 'user:bob', text: 'his' }] } });
     const [note = ''] = await givenWith(await on.connect(gateway, await on.open(gateway), era));
     expect(note.split('\n')).toEqual([headerLine, '', 'No policies or objectives configured.', '', '═'.repeat(39)]);
