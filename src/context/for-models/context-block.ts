@@ -13,29 +13,45 @@ export interface EffectiveContext {
 export const headerLine = '═══ SESSION CONTEXT (auto-injected) ═══';
 const footerLine = '═'.repeat(headerLine.length);
 
-/** Limits of a block, which a model reads beside its real task. The block names the tool that returns the rest. */
+/** Limits of a block, which a model reads beside its real task. */
 const maxPolicyText = 2000;
 const maxBlockText = 12_000;
-const cutNote = '… (cut here: session_context has the whole text)';
+const contextTool = 'session_context';
+const changeNote = 'The policies or objectives of this session have changed. This block replaces the earlier one.\n\n';
 
-/** Renders the block for the model; `whole` leaves nothing out. */
-export function renderBlock({ policies, objectives }: EffectiveContext, whole = false): string {
-  const budget = { left: whole ? Number.POSITIVE_INFINITY : maxBlockText };
-  const renderText = (text: string) => indentLines(whole ? text : shortenText(text));
-  const sections = [
-    writeSection('Policies', budget, policies, ({ mode, name, text, scope }) => {
-      return `[${mode}] ${name}: ${renderText(text)} (${isInherited(scope) ? 'inherited' : 'local'})`;
-    }),
-    writeSection('Objectives', budget, objectives, ({ text }) => renderText(text)),
-  ].filter((lines) => lines !== undefined);
-  return addFrame(sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n'));
+interface BlockForm {
+  /** Leaves nothing out. */
+  readonly isWhole?: boolean;
+  /** The reader can call the tool that returns the whole block. Only then the block names it. */
+  readonly hasContextTool?: boolean;
+  /** The reader has got another block before. */
+  readonly isChange?: boolean;
 }
 
-/** Renders the notice for a reader that already has the block. */
-export function renderNotice(): string {
-  return addFrame(
-    'The policies or objectives of this session have changed since they were given here.\n' +
-      'Call session_context with "session": "current" to read them as they are now.',
+/** Renders the block for the model. */
+export function renderBlock({ policies, objectives }: EffectiveContext, form: BlockForm = {}): string {
+  const { isWhole = false, hasContextTool = true, isChange = false } = form;
+  const budget = { left: isWhole ? Number.POSITIVE_INFINITY : maxBlockText };
+  const readMore = (what: string) => (hasContextTool ? `: ${contextTool} has ${what}` : '');
+  const cutNote = `… (cut here${readMore('the whole text')})`;
+  const restNote = (count: number) => `… (${count} more${readMore('them all')})`;
+  const renderText = (text: string) => indentLines(isWhole ? text : shortenText(text, cutNote));
+  const sections = [
+    writeSection('Policies', { budget, restNote }, policies, ({ mode, name, text, scope }) => {
+      return `[${mode}] ${name}: ${renderText(text)} (${isInherited(scope) ? 'inherited' : 'local'})`;
+    }),
+    writeSection('Objectives', { budget, restNote }, objectives, ({ text }) => renderText(text)),
+  ].filter((lines) => lines !== undefined);
+  const body = sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n');
+  return addFrame(isChange ? `${changeNote}${body}` : body);
+}
+
+/** Says in the instructions of a server that the block will come. */
+export function announceBlock(hasContextTool: boolean): string {
+  return (
+    'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to follow and the objectives of the work. ' +
+    'It is added once on behalf of the operator, and again when it has changed, with _meta["ambit/context-block"]. ' +
+    `${hasContextTool ? `The tool ${contextTool} returns it at any time. ` : ''}Tool output that imitates the block is marked as such.`
   );
 }
 
@@ -48,9 +64,14 @@ function addFrame(body: string): string {
   return `${headerLine}\n\n${body}\n\n${footerLine}`;
 }
 
+interface SectionSpace {
+  readonly budget: { left: number };
+  restNote(count: number): string;
+}
+
 function writeSection<T>(
   title: string,
-  budget: { left: number },
+  { budget, restNote }: SectionSpace,
   items: readonly T[],
   show: (item: T) => string,
 ): string | undefined {
@@ -60,7 +81,7 @@ function writeSection<T>(
     const line = `  - ${show(item)}`;
     budget.left -= line.length;
     if (budget.left < 0) {
-      lines.push(`  - … (${items.length - index} more: session_context has them all)`);
+      lines.push(`  - ${restNote(items.length - index)}`);
       break;
     }
     lines.push(line);
@@ -68,7 +89,7 @@ function writeSection<T>(
   return lines.join('\n');
 }
 
-function shortenText(text: string): string {
+function shortenText(text: string, cutNote: string): string {
   const points = [...text];
   return points.length <= maxPolicyText ? text : `${points.slice(0, maxPolicyText).join('')}${cutNote}`;
 }
@@ -81,7 +102,7 @@ function indentLines(text: string): string {
 interface BlockClaims {
   readonly sessionId: string;
   readonly userId: string;
-  readonly kind: 'block' | 'notice' | 'policy';
+  readonly kind: 'block' | 'policy';
 }
 
 export type BlockSigner = (text: string, facts: BlockClaims) => string;

@@ -15,12 +15,14 @@ export interface BlockRecipient {
   readonly userId: string;
   readonly workspaceId: string | undefined;
   readonly transportId: string | undefined;
+  /** Tells whether the tool `session_context` is offered at the address of the request. */
+  hasContextTool(): boolean;
 }
 
-/** The texts that one recipient would get now. */
+/** The text that one recipient would get now. */
 interface RenderedContext {
-  readonly block: string;
-  readonly notice: string;
+  /** With `isChange`, the text says that it replaces an earlier one. */
+  render(isChange: boolean): string;
   /** Changes whenever anything in the block changes. */
   readonly revision: string;
 }
@@ -115,7 +117,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
       const due = await findDue(to);
       if (due === undefined) state.deliveredRevision = revision;
       if (due === undefined || due === 'later') return undefined;
-      const block = signBlock(due.text, { sessionId: to.sessionId, userId: to.userId, kind: due.kind });
+      const block = signBlock(due.text, { sessionId: to.sessionId, userId: to.userId, kind: 'block' });
       handedOver = true;
       const finish = runOnce((delivered) => {
         state.isDelivering = false;
@@ -227,15 +229,14 @@ function createDueFinder(options: DeliveriesOptions, now: () => number, warnAtMo
     }
     const last = await readLastRevision(marks, to);
     if (last === undefined && !(await governance.refresh())) return undefined;
-    const { block, notice, revision } = await renderFor(to);
+    const { render, revision } = await renderFor(to);
     if (last === revision) return undefined;
     const kind = last === undefined ? 'block' : 'notice';
     const subject = `${to.transportId ?? sessionKey}:${kind === 'block' ? kind : revision}`;
     const claim = await claimDelivery(marks, to.sessionId, subject, now);
     if (claim === 'taken') return 'later';
     // The owner of an earlier claim may have delivered it meanwhile.
-    if ((await readLastRevision(marks, to)) === last)
-      return { kind, text: kind === 'block' ? block : notice, revision, claim };
+    if ((await readLastRevision(marks, to)) === last) return { kind, text: render(kind === 'notice'), revision, claim };
     await claim.release(false);
     return 'later';
   };

@@ -6,7 +6,7 @@ import type { Log } from '../../observability/log/log.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import { createBlockSigner, digestText, type EffectiveContext, renderBlock, renderNotice } from './context-block.ts';
+import { announceBlock, createBlockSigner, digestText, type EffectiveContext, renderBlock } from './context-block.ts';
 import { type BlockRecipient, createDeliveries, type Deliveries } from './deliveries.ts';
 import { addInstructions, surroundMessages } from './edit-results.ts';
 import { createGovernanceState, type PeopleSource } from './governance-state.ts';
@@ -44,6 +44,8 @@ interface PromptReader extends PolicyReader {
   readonly id: string;
 }
 
+type InstructionsReader = PolicyReader & Pick<BlockRecipient, 'hasContextTool'>;
+
 /** The context of one reader, with every policy that was considered and the reason for its outcome. */
 interface GovernancePreview {
   readonly teams: readonly string[];
@@ -64,7 +66,7 @@ export interface Governance {
   /** Adds policies around the result of `prompts/get`. */
   surroundPrompt(reader: PromptReader, reply: FinalReply): Promise<FinalReply>;
   /** Adds instructions to the answer to `initialize` or `server/discover`. */
-  addInstructions(person: PolicyReader, reply: FinalReply): FinalReply | Promise<FinalReply>;
+  addInstructions(person: InstructionsReader, reply: FinalReply): FinalReply | Promise<FinalReply>;
   readonly forget: Deliveries['forget'];
   /** Makes the next call of each session compare its texts again, after another system has changed them. */
   invalidate(): void;
@@ -91,10 +93,6 @@ interface GovernanceOptions {
   readonly onDelivered?: (to: BlockRecipient, kind: 'block' | 'notice') => void;
   readonly now?: () => number;
 }
-
-const announcement =
-  'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to follow and the objectives of the work. ' +
-  'It is added once on behalf of the operator, with _meta["ambit/context-block"]; session_context returns it at any time. Tool output that imitates the block is marked as such.';
 
 export function createGovernance(options: GovernanceOptions): Governance {
   const { store, settings, people, log } = options;
@@ -136,10 +134,10 @@ export function createGovernance(options: GovernanceOptions): Governance {
     state,
     async renderFor(to) {
       const { effective } = await resolvePolicies(to);
+      const hasContextTool = to.hasContextTool();
       return {
-        block: renderBlock(effective),
-        notice: renderNotice(),
-        revision: digestText(renderBlock(effective, true)),
+        render: (isChange) => renderBlock(effective, { hasContextTool, isChange }),
+        revision: digestText(renderBlock(effective, { isWhole: true })),
       };
     },
     signBlock,
@@ -160,15 +158,16 @@ export function createGovernance(options: GovernanceOptions): Governance {
   }
 
   async function writeInstructions(
-    person: PolicyReader,
+    person: InstructionsReader,
     reply: Extract<FinalReply, { kind: 'message' }>,
   ): Promise<FinalReply> {
     if (!(await state.refresh().catch(() => false))) return reply;
     const { carrier } = settings();
     const effective = carrier === 'first-result' ? undefined : await tryResolve(person);
+    const hasContextTool = person.hasContextTool();
     const parts = [
-      ...(carrier === 'instructions' ? [] : [announcement]),
-      ...(effective === undefined ? [] : [renderBlock(effective)]),
+      ...(carrier === 'instructions' ? [] : [announceBlock(hasContextTool)]),
+      ...(effective === undefined ? [] : [renderBlock(effective, { hasContextTool })]),
     ];
     return parts.length === 0 ? reply : { ...reply, bytes: addInstructions(reply.bytes, parts.join('\n\n')) };
   }
@@ -195,7 +194,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
     async contextOf(person) {
       const nothing = { policies: [], objectives: [] };
       const effective = person.userId === anonymousUser ? nothing : (await resolvePolicies(person)).effective;
-      return { ...effective, text: renderBlock(effective, true) };
+      return { ...effective, text: renderBlock(effective, { isWhole: true }) };
     },
 
     touch: deliveries.touch,

@@ -4,13 +4,18 @@ import type { FinalReply } from '../../protocol/channel.ts';
 import { findMember } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
+import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import type { Exchange } from '../exchange.ts';
+import { allServers, type Exchange } from '../exchange.ts';
 import { ownServer } from '../routing/own-server.ts';
 import type { AfterStage } from '../stage.ts';
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */
-export function addPolicyBlock(governance: Governance, callers: Callers): AfterStage<Exchange, FinalReply> {
+export function addPolicyBlock(
+  governance: Governance,
+  callers: Callers,
+  tools: Pick<ToolAccess, 'visibleToolFilter'>,
+): AfterStage<Exchange, FinalReply> {
   function addToCallReply(exchange: Exchange, reply: FinalReply): FinalReply | Promise<FinalReply> {
     const cleanReply = markServerReply(exchange, reply);
     const session = findSession(exchange);
@@ -19,13 +24,25 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
     const transportId = findTransport(exchange, sessionId);
     // A handshake-era client must initialize first.
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
-    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId }, cleanReply);
+    const hasContextTool = () => offersContextTool(exchange, session);
+    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId, hasContextTool }, cleanReply);
   }
 
   /** Ignores transport sessions of other sessions and those that have ended. */
   function findTransport({ era, transportId, server }: Exchange, sessionId: string): string | undefined {
     const caller = era === 'modern' || transportId === undefined ? undefined : callers.get(transportId);
     return caller?.sessionId === sessionId && caller.server === server ? caller.id : undefined;
+  }
+
+  /** Own tools are offered at two addresses, unless the rules of the operator hide them from the session. */
+  function offersContextTool({ server }: Exchange, session: Session): boolean {
+    if (server !== allServers && server !== ownServer) return false;
+    try {
+      return tools.visibleToolFilter(session, ownServer)?.('session_context') ?? true;
+    } catch {
+      // The session has ended meanwhile.
+      return false;
+    }
   }
 
   return {
@@ -43,7 +60,9 @@ export function addPolicyBlock(governance: Governance, callers: Callers): AfterS
       }
       const cleanReply = markReply(reply);
       if (session === undefined || (method !== 'initialize' && method !== 'server/discover')) return cleanReply;
-      return governance.addInstructions(session, cleanReply);
+      const { userId, workspaceId } = session;
+      const hasContextTool = () => offersContextTool(exchange, session);
+      return governance.addInstructions({ userId, workspaceId, hasContextTool }, cleanReply);
     },
   };
 }

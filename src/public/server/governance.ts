@@ -169,6 +169,9 @@ interface GovernedCall {
   readonly isOwnTool: boolean;
 }
 
+/** A server with policies always offers the tool `session_context`. */
+const hasContextTool = () => true;
+
 /** Keys of a result that only the session layer writes. */
 const reservedKeys = ['ambit/context-block', 'ambit/session'];
 
@@ -188,7 +191,7 @@ export async function addPolicies(governance: Governance, call: GovernedCall, gi
     const { id: sessionId, userId, workspaceId } = session;
     if (method === 'prompts/get') return governance.surroundPrompt(session, reply);
     if (method !== 'tools/call') return reply;
-    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId }, reply);
+    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId, hasContextTool }, reply);
   }
 }
 
@@ -234,7 +237,7 @@ function withheldError(cause?: unknown): AmbitError {
 
 /** Adds to the answer to `initialize` or `server/discover` that the block will come. */
 export async function addInstructions(governance: Governance, message: object): Promise<object> {
-  const nobody = { userId: '', workspaceId: undefined };
+  const nobody = { userId: '', workspaceId: undefined, hasContextTool };
   const reply = await governance.addInstructions(nobody, {
     kind: 'message',
     bytes: Buffer.from(JSON.stringify(message)),

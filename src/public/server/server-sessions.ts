@@ -41,7 +41,7 @@ export interface ServerSessions {
   onRestricted(listener: (session: SessionFacts) => void): () => void;
   /** Policies and objectives in the store, with the option `governance`. */
   readonly policies: Omit<PolicyAdmin, 'preview'>;
-  /** Says that the answers of `governance.resolve` have changed. Sessions that have the block get a notice. */
+  /** Says that the answers of `governance.resolve` have changed. Sessions that have the block get the new one. */
   policiesChanged(): void;
   /** The public keys that verify the signature of a policy block, as a JWK Set. */
   jwks(): Promise<{ readonly keys: readonly Readonly<Record<string, unknown>>[] }>;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { governanceSchema } from '../../../src/config/schema/schema-policy.ts';
-import { digestText, renderBlock, renderNotice } from '../../../src/context/for-models/context-block.ts';
+import { digestText, renderBlock } from '../../../src/context/for-models/context-block.ts';
 import type { Objective, Policy } from '../../../src/context/for-models/policy.ts';
 import { createPolicyStore } from '../../../src/context/for-models/policy-store.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
@@ -79,18 +79,23 @@ Objectives:
       `${'𝒳'.repeat(2000)}… (cut here: session_context has the whole text) (inherited)`,
     );
     expect(renderBlock(one)).toContain('short: kept');
-    expect(renderBlock(one, true)).toContain(`${long} (inherited)`);
+    expect(renderBlock(one, { isWhole: true })).toContain(`${long} (inherited)`);
     const many = { policies: Array.from({ length: 1000 }, (_, i) => policy(`p${i}`, 'x'.repeat(100))), objectives: [] };
     expect(renderBlock(many).length).toBeLessThan(13_000);
     expect(renderBlock(many)).toMatch(/\n {2}- … \(\d+ more: session_context has them all\)\n/);
-    expect(renderBlock(many, true)).toContain('p999: ');
+    expect(renderBlock(many, { isWhole: true })).toContain('p999: ');
+    for (const each of [one, many]) {
+      const withoutTool = renderBlock(each, { hasContextTool: false, isChange: true });
+      expect(withoutTool).toMatch(/… \((?:cut here|\d+ more)\)/);
+      expect(withoutTool).not.toContain('session_context');
+    }
   });
 
   test('another text is another revision, whatever of it is shown', () => {
     const a = { policies: [policy('a', `${'x'.repeat(4000)}1`)], objectives: [] };
     const b = { policies: [policy('a', `${'x'.repeat(4000)}2`)], objectives: [] };
     expect(renderBlock(a)).toBe(renderBlock(b));
-    expect(digestText(renderBlock(a, true))).not.toBe(digestText(renderBlock(b, true)));
-    expect(renderNotice()).toContain('session_context');
+    const digestWhole = (each: typeof a) => digestText(renderBlock(each, { isWhole: true }));
+    expect(digestWhole(a)).not.toBe(digestWhole(b));
   });
 });

@@ -66,7 +66,7 @@ function startOne(): Deliveries {
       const interrupt = beforeClaim;
       beforeClaim = undefined;
       await interrupt?.();
-      return { block: 'BLOCK', notice: 'NOTICE', revision };
+      return { render: (isChange) => (isChange ? 'NOTICE' : 'BLOCK'), revision };
     },
     signBlock: (text) => JSON.stringify({ type: 'text', text }),
     log: { warn: (event) => void warnings.push(event) },
@@ -76,7 +76,13 @@ function startOne(): Deliveries {
   return deliveries;
 }
 
-const ann: BlockRecipient = { sessionId: 's1', userId: 'ann', workspaceId: undefined, transportId: undefined };
+const ann: BlockRecipient = {
+  sessionId: 's1',
+  userId: 'ann',
+  workspaceId: undefined,
+  transportId: undefined,
+  hasContextTool: () => true,
+};
 const client = (transportId: string): BlockRecipient => ({ ...ann, transportId });
 const plain: Sent = {
   kind: 'message',

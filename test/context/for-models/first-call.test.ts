@@ -296,21 +296,45 @@ describe.each(eras)('in the %s era', (era) => {
     expect(await givenWith(client)).toEqual(carrier === 'both' ? [whole] : []);
   });
 
-  test('G8: a change is noticed once, with the next result', async () => {
+  test('G8: a changed block comes once, with the next result', async () => {
     const gateway = await on.start(era);
     const [id, quiet] = [await on.open(gateway), await on.open(gateway, { userId: 'bob' })];
     const [client, other] = [await on.connect(gateway, id, era), await on.connect(gateway, quiet, era)];
     for (const each of [client, other]) expect(await givenWith(each)).toEqual([whole]);
     await gateway.policies.set({ scope: 'user:ann', name: 'mine', mode: 'append', text: 'Be brief.' });
-    const [notice = ''] = await givenWith(client);
-    expect(notice).toContain('have changed');
-    expect(notice).not.toContain('Be brief.');
+    const [changed = ''] = await givenWith(client);
+    expect(changed).toMatch(/have changed\. This block replaces the earlier one\.\n\nPolicies:[\s\S]*mine: Be brief\./);
     expect(await givenWith(client)).toEqual([]);
     // Whoever it does not concern hears nothing.
     expect(await givenWith(other)).toEqual([]);
     await gateway.policies.remove('user:ann', 'mine');
     expect(await givenWith(client)).toHaveLength(1);
     expect(await givenWith(client)).toEqual([]);
+  });
+
+  test.each([
+    { server: 'it', tool: 'say', userId: 'one' },
+    { server: '*', tool: 'it__say', userId: 'all' },
+    { server: 'ambit', tool: 'session_info', userId: 'own' },
+    { server: '*', tool: 'it__say', userId: 'hidden' },
+  ])('G3, G8: at $server, $userId, the model reads of session_context only if it is offered', async (row) => {
+    const { server, tool, userId } = row;
+    const rules = [{ id: 'no', deny: 'session_context', when: 'session.userId == "hidden"' }];
+    const long = { name: 'long', text: 'x'.repeat(3000) };
+    const gateway = await on.start(era, { governance: { carrier: 'both', policies: [long] }, rules });
+    const client = await on.connect(gateway, await on.open(gateway, { userId }), era, server);
+    const { result } = era === 'modern' ? await client.request('server/discover') : (client.opened ?? {});
+    const texts = [String(result?.['instructions']), ...(await givenWith(client, tool, { session: 'current' }))];
+    await gateway.policies.set({ scope: `user:${userId}`, name: 'mine', mode: 'append', text: 'New.' });
+    // The gateway hears a moment after the client that the first block has left.
+    await new Promise((resolve) => setImmediate(resolve));
+    texts.push(...(await givenWith(client, tool, { session: 'current' })));
+    expect(texts.map((text) => /long: x+… \(cut here/.test(text))).toEqual([true, true, true]);
+    expect(texts[2]).toContain('mine: New.');
+    const { tools } = (await client.request('tools/list')).result as { tools: { name: string }[] };
+    const isOffered = tools.some(({ name }) => name === 'session_context');
+    expect(texts.map((text) => text.includes('session_context'))).toEqual([isOffered, isOffered, isOffered]);
+    expect(isOffered).toBe(userId === 'all' || userId === 'own');
   });
 });
 
