@@ -1,7 +1,10 @@
 import { randomUUID } from 'node:crypto';
+import { computeClientId, maxInfoLength } from '../context/for-models/delivery-marks.ts';
 import type { PresentedCredential, Principal } from '../identity/principal.ts';
 import type { Channel, Era } from '../protocol/channel.ts';
+import { readChosenSession } from '../protocol/client-selection.ts';
 import type { Edit } from '../protocol/json/edit.ts';
+import { findMember } from '../protocol/json/scan.ts';
 import type { Message } from '../protocol/message.ts';
 import { readTrace, type Trace, type TraceHeaders } from '../protocol/trace.ts';
 import type { Session } from '../sessions/session.ts';
@@ -160,4 +163,25 @@ export function watchEmits(channel: Channel, onEmit: () => void): Channel {
 /** Tells whether a message calls a tool. A notification of that name calls nothing. */
 export function isToolCall({ method, kind }: Message): boolean {
   return method === 'tools/call' && kind === 'request';
+}
+
+const clientInfoKey = 'io.modelcontextprotocol/clientInfo';
+
+/** Reads what tells the client of a modern request from others. */
+export function readClientId(exchange: Exchange, session: Session): string {
+  const { message, credential } = exchange;
+  const { principal } = exchange as Exchange & { readonly principal: Principal };
+  const info = findMember(message.meta, clientInfoKey);
+  return computeClientId(session, {
+    credential: nameCredential(credential) ?? principal.userId,
+    principal,
+    hint: readChosenSession(message)?.hint,
+    clientInfo: info && message.bytes.toString('latin1', info.start, Math.min(info.end, info.start + maxInfoLength)),
+  });
+}
+
+/** Undefined where the credential of one client changes often, like a JWT. */
+function nameCredential(credential: PresentedCredential): string | undefined {
+  if (credential.kind !== 'bearer' || credential.presented.kind === undefined) return undefined;
+  return credential.presented.digest;
 }

@@ -76,7 +76,7 @@ export function requestPipeline(parts: PipelineParts): StageList<Exchange, Final
   return (
     startPipeline<Exchange, FinalReply>()
       // Outside of `record`, which turns a refusal into a reply, so that refusals carry the policy block too.
-      .use(addPolicyBlock(parts.governance, callers, parts.tools))
+      .use(addPolicyBlock(parts))
       // Before everything that can refuse, so that it sees every refusal and writes it to the journal.
       .use(record(parts))
       // Before anything is decided by the message. The HTTP entrance has checked the credential once already.

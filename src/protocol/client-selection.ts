@@ -36,8 +36,8 @@ function combineAnnounced(one: AnnouncedWorkspace, other: AnnouncedWorkspace): A
 }
 
 /** The session that a modern request names. Its weight depends on who sends it. */
-interface ChosenSession {
-  /** The id in `ambit/use-session`. */
+export interface ChosenSession {
+  /** The id in `ambit/use-session`. It takes precedence. */
   readonly id?: string;
   /** A host's own name for the conversation. */
   readonly hint?: string;
@@ -60,9 +60,11 @@ export function readChosenSession({ bytes, meta }: SelectingRequest): ChosenSess
     found.set(member.key, value);
   }
   const id = found.get('ambit/use-session');
-  if (id !== undefined) return { id };
   const named = hintKeys.find((key) => (found.get(key) ?? '') !== '');
-  return named === undefined ? {} : { hint: `${named} ${found.get(named)}` };
+  return {
+    ...(id === undefined ? {} : { id }),
+    ...(named === undefined ? {} : { hint: `${named} ${found.get(named)}` }),
+  };
 }
 
 function readShortText(bytes: Buffer, member: JsonMember): string | undefined {

@@ -3,6 +3,7 @@ import { AmbitError, isAmbitError } from '../errors.ts';
 import type { Keys } from '../identity/keys.ts';
 import type { Principal, UserPrincipal } from '../identity/principal.ts';
 import type { Log } from '../observability/log/log.ts';
+import type { ChosenSession } from '../protocol/client-selection.ts';
 import type { OpenedSession, OpeningBounds } from './open-session.ts';
 import type { Session, SessionDraft } from './session.ts';
 import type { Sessions } from './sessions.ts';
@@ -21,6 +22,8 @@ export interface UserSessions {
   hintedFor(principal: UserPrincipal, hint: string, workspaceId?: string): Promise<Session>;
   /** Finds a session of the user by its id. Sessions of others look as if they did not exist. */
   chosenBy(principal: UserPrincipal, id: string): Promise<Session>;
+  /** Finds the session that a call of this user would use, if there is one. It opens none. */
+  findChosen(principal: UserPrincipal, chosen: ChosenSession, workspaceId?: string): Promise<Session | undefined>;
 }
 
 interface UserSessionsOptions {
@@ -90,20 +93,28 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
     throw new AmbitError('OVERLOADED');
   }
 
+  const hintedName = (principal: UserPrincipal, hint: string, workspaceId: string | undefined) =>
+    `hint:${digestParts([principal.userId, hint, ceilingKey(principal, workspaceId)])}`;
+
   return {
     openFor: (principal, workspaceId) => openSession(principal, undefined, workspaceId),
     defaultFor: (principal, workspaceId) =>
       findOrOpen(principal, defaultSessionName(principal, workspaceId), workspaceId),
     hintedFor: (principal, hint, workspaceId) =>
-      findOrOpen(
-        principal,
-        `hint:${digestParts([principal.userId, hint, ceilingKey(principal, workspaceId)])}`,
-        workspaceId,
-      ),
+      findOrOpen(principal, hintedName(principal, hint, workspaceId), workspaceId),
     async chosenBy(principal, id) {
       const session = sessions.get(id) ?? (isSessionId(id) ? await sessions.load(id) : undefined);
       if (session === undefined || !mayUseSession(session, principal)) throw sessionNotUsableError();
       return session;
+    },
+    async findChosen(principal, { id, hint }, workspaceId) {
+      const { userId } = principal;
+      const name =
+        hint === undefined ? defaultSessionName(principal, workspaceId) : hintedName(principal, hint, workspaceId);
+      const named = id === undefined ? await sessions.find(name, { userId }) : undefined;
+      const chosenId = named?.name === name ? named.id : id;
+      const session = chosenId !== undefined && isSessionId(chosenId) ? await sessions.load(chosenId) : undefined;
+      return session !== undefined && mayUseSession(session, principal) ? session : undefined;
     },
   };
 }

@@ -16,7 +16,6 @@ const footerLine = '═'.repeat(headerLine.length);
 /** Limits of a block, which a model reads beside its real task. */
 const maxPolicyText = 2000;
 const maxBlockText = 12_000;
-const contextTool = 'session_context';
 const changeNote = 'The policies or objectives of this session have changed. This block replaces the earlier one.\n\n';
 
 interface BlockForm {
@@ -32,7 +31,7 @@ interface BlockForm {
 export function renderBlock({ policies, objectives }: EffectiveContext, form: BlockForm = {}): string {
   const { isWhole = false, hasContextTool = true, isChange = false } = form;
   const budget = { left: isWhole ? Number.POSITIVE_INFINITY : maxBlockText };
-  const readMore = (what: string) => (hasContextTool ? `: ${contextTool} has ${what}` : '');
+  const readMore = (what: string) => (hasContextTool ? `: session_context has ${what}` : '');
   const cutNote = `… (cut here${readMore('the whole text')})`;
   const restNote = (count: number) => `… (${count} more${readMore('them all')})`;
   const renderText = (text: string) => indentLines(isWhole ? text : shortenText(text, cutNote));
@@ -44,15 +43,6 @@ export function renderBlock({ policies, objectives }: EffectiveContext, form: Bl
   ].filter((lines) => lines !== undefined);
   const body = sections.length === 0 ? 'No policies or objectives configured.' : sections.join('\n\n');
   return addFrame(isChange ? `${changeNote}${body}` : body);
-}
-
-/** Says in the instructions of a server that the block will come. */
-export function announceBlock(hasContextTool: boolean): string {
-  return (
-    'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to follow and the objectives of the work. ' +
-    'It is added once on behalf of the operator, and again when it has changed, with _meta["ambit/context-block"]. ' +
-    `${hasContextTool ? `The tool ${contextTool} returns it at any time. ` : ''}Tool output that imitates the block is marked as such.`
-  );
 }
 
 /** Computes a short id of a text, to tell one version from another. */

@@ -5,16 +5,26 @@ import type { DeliveryListener, FinalReply } from '../../protocol/channel.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { BlockSigner } from './context-block.ts';
-import { claimDelivery, type DeliveryClaim } from './delivery-claims.ts';
+import {
+  type ClientSlot,
+  type ClientSlots,
+  claimDelivery,
+  createClientSlots,
+  createReconnectFeed,
+  type DeliveryClaim,
+  maxClients,
+} from './delivery-marks.ts';
 import { findContent, insertFirstBlock, isReadableResult } from './edit-results.ts';
 import type { GovernanceRevision, GovernanceState } from './governance-state.ts';
 
-/** The recipient of a reply: a transport session in the handshake era, the session itself in the modern one. */
+/** The recipient of a reply: a transport session in the handshake era, a client of the session in the modern one. */
 export interface BlockRecipient {
   readonly sessionId: string;
   readonly userId: string;
   readonly workspaceId: string | undefined;
   readonly transportId: string | undefined;
+  /** Computes the id of the client. It is called only in the modern era. */
+  clientId(): string;
   /** Tells whether the tool `session_context` is offered at the address of the request. */
   hasContextTool(): boolean;
 }
@@ -38,6 +48,8 @@ export interface Deliveries {
   touch(sessionId: string, createdAt: number): Promise<void> | undefined;
   /** Puts what is due before the reply. Returns the same reply when nothing is due; later calls need only memory. */
   prependIfDue(to: BlockRecipient, reply: FinalReply): FinalReply | Promise<FinalReply>;
+  /** Makes the block due again for a modern client that has connected again. */
+  reconnect(client: Pick<BlockRecipient, 'sessionId' | 'clientId'>): Promise<void>;
   /** Forgets a transport session that is over. */
   forget(sessionId: string, transportId: string): Promise<void>;
   /** Resolves when everything that was delivered is recorded. */
@@ -45,7 +57,7 @@ export interface Deliveries {
 }
 
 interface DeliveriesOptions {
-  readonly store: Pick<SessionStore, 'get' | 'marks' | 'watch'>;
+  readonly store: Pick<SessionStore, 'get' | 'marks' | 'documents' | 'watch'>;
   readonly state: GovernanceState;
   readonly renderFor: (to: BlockRecipient) => Promise<RenderedContext>;
   readonly signBlock: BlockSigner;
@@ -58,9 +70,16 @@ interface DeliveriesOptions {
 interface DeliveryState {
   /** Nothing is due while this is the current revision. */
   deliveredRevision: GovernanceRevision | undefined;
+  /** The state is of no use any more when this count has changed: the client may have connected again. */
+  readonly reconnects: number;
   /** True while a reply of this process carries the block. */
   isDelivering: boolean;
   writing: Promise<void>;
+}
+
+/** The modern clients of one session that this process knows. */
+interface SessionClients {
+  readonly states: Map<string, DeliveryState>;
   lastAt: number;
 }
 
@@ -68,42 +87,58 @@ interface DueText {
   readonly kind: 'block' | 'notice';
   readonly text: string;
   readonly revision: string;
+  readonly slot: ClientSlot;
   readonly claim: DeliveryClaim;
 }
 
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 const idleMs = 30 * 60_000;
-const maxStates = 20_000;
+const maxTransports = 20_000;
+const maxSessions = 20_000;
 const retryMs = 250;
 const maxTries = 20;
 const warnEveryMs = 60_000;
 const writingMs = 1000;
-const sessionKey = 'session';
 
 export function createDeliveries(options: DeliveriesOptions): Deliveries {
   const { store, state: governance, signBlock, log } = options;
   const { marks } = store;
   const now = options.now ?? Date.now;
-  const bySession = new Map<string, DeliveryState>();
+  const bySession = new Map<string, SessionClients>();
   const byTransport = new Map<string, DeliveryState>();
+  const slots = createClientSlots(marks, now);
+  const reconnects = createReconnectFeed(store);
   const warnAtMostEvery = createRareWarning(now);
-  const findDue = createDueFinder(options, now, warnAtMostEvery);
+  const findDue = createDueFinder({ ...options, slots, now, warnAtMostEvery });
   const writes = createWriteQueue();
 
   const stop = store.watch((change) => {
     if (change.kind === 'ended') bySession.delete(change.id);
   });
 
-  function ensureState({ sessionId, transportId }: Pick<BlockRecipient, 'sessionId' | 'transportId'>): DeliveryState {
-    const states = transportId === undefined ? bySession : byTransport;
-    const key = transportId === undefined ? sessionId : toTransportKey(sessionId, transportId);
-    const known = states.get(key);
+  function ensureClients(sessionId: string): SessionClients {
+    const known = bySession.get(sessionId);
     if (known !== undefined) return known;
-    const state = { deliveredRevision: undefined, isDelivering: false, writing: Promise.resolve(), lastAt: now() };
-    // A recipient whose state was dropped is looked up in the store again.
-    if (states.size >= maxStates) states.delete(states.keys().next().value as string);
-    states.set(key, state);
+    const clients = { states: new Map(), lastAt: now() };
+    addBounded(bySession, sessionId, clients, maxSessions);
+    return clients;
+  }
+
+  /** The state of a recipient to whom something may be due; undefined where memory already says that nothing is. */
+  function findPendingState(to: BlockRecipient): DeliveryState | undefined {
+    const { sessionId, transportId } = to;
+    const isInactive = governance.isActive() === false;
+    if (transportId === undefined && isInactive && !bySession.has(sessionId)) return undefined;
+    const states = transportId === undefined ? ensureClients(sessionId).states : byTransport;
+    const key = transportId === undefined ? to.clientId() : toTransportKey(sessionId, transportId);
+    const known = states.get(key);
+    const count = reconnects.count(sessionId);
+    if (known?.reconnects === count)
+      return known.isDelivering || known.deliveredRevision === governance.revision() ? undefined : known;
+    if (known === undefined && isInactive) return undefined;
+    const state = { deliveredRevision: undefined, reconnects: count, isDelivering: false, writing: Promise.resolve() };
+    addBounded(states, key, state, transportId === undefined ? maxClients : maxTransports);
     return state;
   }
 
@@ -125,7 +160,7 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
           state.deliveredRevision = revision;
           options.onDelivered?.(to, due.kind);
         }
-        writes.add(state, () => (delivered ? recordDelivery(marks, to, due) : due.claim.release(false)));
+        writes.add(state, () => (delivered ? recordDelivery(marks, slots, to, due) : due.claim.release(false)));
       });
       return { block, delivery: { delivered: () => finish(true), lost: () => finish(false) } };
     } catch (error) {
@@ -150,42 +185,39 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
     return { ...reply, bytes: insertFirstBlock(message, content, due.block), delivery };
   }
 
-  /** The state of a recipient to whom something may be due; undefined where memory already says that nothing is. */
-  function findPendingState(to: BlockRecipient): DeliveryState | undefined {
-    const { sessionId, transportId } = to;
-    const revision = governance.revision();
-    const known =
-      transportId === undefined ? bySession.get(sessionId) : byTransport.get(toTransportKey(sessionId, transportId));
-    if (known === undefined) return governance.isActive() === false ? undefined : ensureState(to);
-    return known.deliveredRevision === revision || known.isDelivering ? undefined : known;
-  }
-
   async function resetAfterIdle(sessionId: string): Promise<void> {
-    const state = ensureState({ sessionId, transportId: undefined });
+    const clients = ensureClients(sessionId);
     const at = now();
     const record = await store.get(sessionId).catch(() => undefined);
-    state.lastAt = at;
+    clients.lastAt = at;
     // Another process may have delivered a newer revision, or may be delivering the block again.
-    state.deliveredRevision = undefined;
+    clients.states.clear();
     if (record === undefined || at - record.lastActiveAt < idleMs) return;
-    const put = await marks.put(sessionId, `idle:${record.lastActiveAt}`).catch(() => undefined);
-    if (put?.outcome !== 'put') return;
-    for (const kind of ['block', 'notice']) await marks.delete(sessionId, `${kind}:${sessionKey}`).catch(() => {});
+    // Clients that another process has met since are not among those of before, however much the clocks differ.
+    await slots.forgetAll(sessionId, record.lastActiveAt + idleMs / 2).catch(() => {});
   }
 
   return {
     touch(sessionId, createdAt) {
       if (governance.isActive() === false) return undefined;
-      const state = bySession.get(sessionId);
+      const clients = bySession.get(sessionId);
       const at = now();
-      if (at - (state?.lastAt ?? createdAt) >= idleMs) return resetAfterIdle(sessionId);
-      if (state !== undefined) state.lastAt = at;
+      if (at - (clients?.lastAt ?? createdAt) >= idleMs) return resetAfterIdle(sessionId);
+      if (clients !== undefined) clients.lastAt = at;
       return undefined;
     },
 
     prependIfDue(to, reply) {
       const state = reply.kind === 'message' ? findPendingState(to) : undefined;
       return state === undefined ? reply : prependBlock(to, state, reply as MessageReply);
+    },
+
+    async reconnect({ sessionId, clientId }) {
+      if (governance.isActive() === false) return;
+      const id = clientId();
+      // A reply that is on its way goes to the old connection. Its state is not used any more.
+      bySession.get(sessionId)?.states.delete(id);
+      if (await slots.forget(sessionId, id)) await reconnects.announce(sessionId);
     },
 
     async forget(sessionId, transportId) {
@@ -195,9 +227,16 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
 
     async close() {
       stop();
+      reconnects.close();
       await writes.close();
     },
   };
+}
+
+/** Adds to a map, in place of its oldest entry if it is full. What is dropped is looked up in the store again. */
+function addBounded<T>(map: Map<string, T>, key: string, value: T, max: number): void {
+  if (map.size >= max && !map.has(key)) map.delete(map.keys().next().value as string);
+  map.set(key, value);
 }
 
 /** Several sessions may use one connection. */
@@ -217,48 +256,76 @@ function createRareWarning(now: () => number): RareWarning {
   };
 }
 
+interface DueFinderParts extends DeliveriesOptions {
+  readonly slots: ClientSlots;
+  readonly now: () => number;
+  readonly warnAtMostEvery: RareWarning;
+}
+
 /** Finds what is due: undefined when nothing is, `later` while another call delivers it. */
-function createDueFinder(options: DeliveriesOptions, now: () => number, warnAtMostEvery: RareWarning) {
-  const { state: governance, renderFor, log } = options;
-  const { marks } = options.store;
+function createDueFinder({ state: governance, renderFor, log, slots, now, warnAtMostEvery, store }: DueFinderParts) {
+  const { marks } = store;
+
+  /** A transport session needs no slot: the store forgets it when it ends. */
+  async function findSlot({ sessionId, transportId, clientId }: BlockRecipient): Promise<ClientSlot | undefined> {
+    return transportId === undefined ? slots.find(sessionId, clientId()) : { key: transportId, epoch: '' };
+  }
+
   return async (to: BlockRecipient): Promise<DueText | 'later' | undefined> => {
+    const { sessionId } = to;
     if (to.userId === anonymousUser) {
       if (await governance.refresh())
-        warnAtMostEvery('anonymous', () => log.warn('no policies for anonymous callers', { session: to.sessionId }));
+        warnAtMostEvery('anonymous', () => log.warn('no policies for anonymous callers', { session: sessionId }));
       return undefined;
     }
-    const last = await readLastRevision(marks, to);
+    const known = await findSlot(to);
+    const last = known && (await readLastRevision(marks, sessionId, known));
     if (last === undefined && !(await governance.refresh())) return undefined;
     const { render, revision } = await renderFor(to);
     if (last === revision) return undefined;
     const kind = last === undefined ? 'block' : 'notice';
-    const subject = `${to.transportId ?? sessionKey}:${kind === 'block' ? kind : revision}`;
-    const claim = await claimDelivery(marks, to.sessionId, subject, now);
+    const slot = known ?? (await slots.take(sessionId, to.clientId()));
+    if (slot === undefined) return 'later';
+    const subject = `${slot.key}:${slot.epoch}:${kind === 'block' ? kind : revision}`;
+    const claim = await claimDelivery(marks, sessionId, subject, now);
     if (claim === 'taken') return 'later';
     // The owner of an earlier claim may have delivered it meanwhile.
-    if ((await readLastRevision(marks, to)) === last) return { kind, text: render(kind === 'notice'), revision, claim };
+    if ((await readLastRevision(marks, sessionId, slot)) === last)
+      return { kind, text: render(kind === 'notice'), revision, slot, claim };
     await claim.release(false);
     return 'later';
   };
 }
 
-/** The last revision that this recipient got, from this process or another. */
+/** The last revision that the holder of a slot got, from this process or another. */
 async function readLastRevision(
   marks: SessionStore['marks'],
-  { sessionId, transportId }: BlockRecipient,
+  sessionId: string,
+  { key, epoch }: ClientSlot,
 ): Promise<string | undefined> {
-  const key = transportId ?? sessionKey;
-  const first = await marks.get(sessionId, `block:${key}`);
-  return first === undefined ? undefined : ((await marks.get(sessionId, `notice:${key}`)) ?? first);
+  const readRevision = async (kind: DueText['kind']) => {
+    const [noted, revision] = (await marks.get(sessionId, `${kind}:${key}`))?.split(' ') ?? [];
+    return noted === epoch ? revision : undefined;
+  };
+  const first = await readRevision('block');
+  return first === undefined ? undefined : ((await readRevision('notice')) ?? first);
 }
 
-async function recordDelivery(marks: SessionStore['marks'], to: BlockRecipient, due: DueText): Promise<void> {
-  const { kind, revision, claim } = due;
-  const key = `${kind}:${to.transportId ?? sessionKey}`;
-  const put = await marks.put(to.sessionId, key, revision);
-  if (kind === 'notice' && put.outcome === 'present' && put.value !== revision) {
-    await marks.delete(to.sessionId, key);
-    await marks.put(to.sessionId, key, revision);
+async function recordDelivery(
+  marks: SessionStore['marks'],
+  slots: ClientSlots,
+  { sessionId, transportId }: BlockRecipient,
+  { kind, revision, slot, claim }: DueText,
+): Promise<void> {
+  // The client may have connected again while the reply was on its way, or its slot is another client's by now.
+  if (transportId !== undefined || (await slots.isCurrent(sessionId, slot))) {
+    const key = `${kind}:${slot.key}`;
+    const value = `${slot.epoch} ${revision}`;
+    const put = await marks.put(sessionId, key, value);
+    if (put.outcome === 'present' && put.value !== value) {
+      await marks.delete(sessionId, key);
+      await marks.put(sessionId, key, value);
+    }
   }
   await claim.release(true);
 }

@@ -6,7 +6,7 @@ import type { Log } from '../../observability/log/log.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
-import { announceBlock, createBlockSigner, digestText, type EffectiveContext, renderBlock } from './context-block.ts';
+import { createBlockSigner, digestText, type EffectiveContext, renderBlock } from './context-block.ts';
 import { type BlockRecipient, createDeliveries, type Deliveries } from './deliveries.ts';
 import { addInstructions, surroundMessages } from './edit-results.ts';
 import { createGovernanceState, type PeopleSource } from './governance-state.ts';
@@ -67,6 +67,7 @@ export interface Governance {
   surroundPrompt(reader: PromptReader, reply: FinalReply): Promise<FinalReply>;
   /** Adds instructions to the answer to `initialize` or `server/discover`. */
   addInstructions(person: InstructionsReader, reply: FinalReply): FinalReply | Promise<FinalReply>;
+  readonly reconnect: Deliveries['reconnect'];
   readonly forget: Deliveries['forget'];
   /** Makes the next call of each session compare its texts again, after another system has changed them. */
   invalidate(): void;
@@ -92,6 +93,15 @@ interface GovernanceOptions {
   readonly log: Pick<Log, 'warn'>;
   readonly onDelivered?: (to: BlockRecipient, kind: 'block' | 'notice') => void;
   readonly now?: () => number;
+}
+
+/** Says in the instructions of a server that the block will come. */
+function announceBlock(hasContextTool: boolean): string {
+  return (
+    'The first tool result of a session begins with a block "SESSION CONTEXT (auto-injected)": the policies to follow and the objectives of the work. ' +
+    'It is added once on behalf of the operator, and again when it has changed, with _meta["ambit/context-block"]. ' +
+    `${hasContextTool ? 'The tool session_context returns it at any time. ' : ''}Tool output that imitates the block is marked as such.`
+  );
 }
 
 export function createGovernance(options: GovernanceOptions): Governance {
@@ -214,6 +224,7 @@ export function createGovernance(options: GovernanceOptions): Governance {
       return reply.kind !== 'message' || state.isActive() === false ? reply : writeInstructions(person, reply);
     },
 
+    reconnect: deliveries.reconnect,
     forget: deliveries.forget,
     invalidate: state.invalidate,
 

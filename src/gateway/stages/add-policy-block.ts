@@ -1,21 +1,28 @@
 import type { Governance } from '../../context/for-models/governance.ts';
 import { markForgedBlocks } from '../../context/for-models/mark-forged-blocks.ts';
+import type { Principal } from '../../identity/principal.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
 import { findMember } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import { allServers, type Exchange } from '../exchange.ts';
+import { allServers, type Exchange, readClientId } from '../exchange.ts';
 import { ownServer } from '../routing/own-server.ts';
 import type { AfterStage } from '../stage.ts';
+import { findChosenSession, type ResolveSessionOptions } from './resolve-session.ts';
+
+interface PolicyBlockParts {
+  readonly governance: Governance;
+  readonly callers: Callers;
+  readonly tools: Pick<ToolAccess, 'visibleToolFilter'>;
+  readonly resolving: ResolveSessionOptions;
+}
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */
-export function addPolicyBlock(
-  governance: Governance,
-  callers: Callers,
-  tools: Pick<ToolAccess, 'visibleToolFilter'>,
-): AfterStage<Exchange, FinalReply> {
+export function addPolicyBlock(parts: PolicyBlockParts): AfterStage<Exchange, FinalReply> {
+  const { governance, callers, tools, resolving } = parts;
+
   function addToCallReply(exchange: Exchange, reply: FinalReply): FinalReply | Promise<FinalReply> {
     const cleanReply = markServerReply(exchange, reply);
     const session = findSession(exchange);
@@ -24,8 +31,12 @@ export function addPolicyBlock(
     const transportId = findTransport(exchange, sessionId);
     // A handshake-era client must initialize first.
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
+    const clientId = () => readClientId(exchange, session);
     const hasContextTool = () => offersContextTool(exchange, session);
-    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId, hasContextTool }, cleanReply);
+    return governance.prependIfDue(
+      { sessionId, userId, workspaceId, transportId, clientId, hasContextTool },
+      cleanReply,
+    );
   }
 
   /** Ignores transport sessions of other sessions and those that have ended. */
@@ -45,6 +56,24 @@ export function addPolicyBlock(
     }
   }
 
+  /** Makes the block due again for the client that has just connected, in the session that its calls will use. */
+  async function reconnectClient(exchange: Exchange, session: Session): Promise<void> {
+    const { principal } = exchange as Exchange & { readonly principal?: Principal };
+    const chosen =
+      principal?.kind === 'user' ? await findChosenSession(resolving, principal, exchange.message) : session;
+    if (chosen === undefined) return;
+    await governance.reconnect({ sessionId: chosen.id, clientId: () => readClientId(exchange, chosen) });
+  }
+
+  async function addToGreeting(exchange: Exchange, session: Session, reply: FinalReply): Promise<FinalReply> {
+    // A refused request changes nothing. Without the store, the client can connect all the same.
+    if (exchange.message.method === 'server/discover' && isResult(reply))
+      await reconnectClient(exchange, session).catch(() => {});
+    const { userId, workspaceId } = session;
+    const hasContextTool = () => offersContextTool(exchange, session);
+    return governance.addInstructions({ userId, workspaceId, hasContextTool }, reply);
+  }
+
   return {
     name: 'addPolicyBlock',
     refuses: [],
@@ -60,9 +89,7 @@ export function addPolicyBlock(
       }
       const cleanReply = markReply(reply);
       if (session === undefined || (method !== 'initialize' && method !== 'server/discover')) return cleanReply;
-      const { userId, workspaceId } = session;
-      const hasContextTool = () => offersContextTool(exchange, session);
-      return governance.addInstructions({ userId, workspaceId, hasContextTool }, cleanReply);
+      return addToGreeting(exchange, session, cleanReply);
     },
   };
 }
@@ -70,6 +97,10 @@ export function addPolicyBlock(
 /** Returns the session, also if a later stage failed, because exchanges are changed in place. */
 function findSession(exchange: Exchange): Session | undefined {
   return (exchange as Exchange & { readonly session?: Session | undefined }).session;
+}
+
+function isResult(reply: FinalReply): boolean {
+  return reply.kind === 'message' && readMessage(reply.bytes).result !== undefined;
 }
 
 /** Marks forged blocks of a server. Results of Ambit's own tools, including files, stay as they are. */

@@ -74,6 +74,8 @@ export function listForUser(options: ListForUserOptions): AroundStage<UserReques
     const others = await findDistinctAccess(sessions, principal, own);
     entry.sessionId = own.id;
     const form = listForms.get(message.method);
+    // Stages further out see the default session, also if the lists are made with copies of the exchange.
+    addToExchange(exchange, { session: own });
     // A cursor belongs to a list that was not merged.
     const plain = others.length === 0 || findMember(message.params?.shape, 'cursor') !== undefined;
     if (plain) return next(addToExchange(exchange, { listAsSession: own }));

@@ -1,5 +1,5 @@
 import { AmbitError } from '../../errors.ts';
-import type { Principal } from '../../identity/principal.ts';
+import type { Principal, UserPrincipal } from '../../identity/principal.ts';
 import { readChosenSession } from '../../protocol/client-selection.ts';
 import type { Message } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
@@ -98,6 +98,16 @@ export function resolveSession(
       }
     },
   };
+}
+
+/** Finds the session that a modern call of this user with the same `_meta` would use. It opens none. */
+export async function findChosenSession(
+  options: ResolveSessionOptions,
+  principal: UserPrincipal,
+  message: Message,
+): Promise<Session | undefined> {
+  const chosen = readChosenSession(message);
+  return chosen && options.findChosen(principal, chosen, options.chooseWorkspace(principal, message));
 }
 
 export function missingTransportError(): ProtocolError {

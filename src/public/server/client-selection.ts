@@ -8,8 +8,7 @@ import {
   sessionKeys,
 } from '../../protocol/client-selection.ts';
 import { readShape } from '../../protocol/json/scan.ts';
-import { isObject } from '../sdk/call.ts';
-import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
+import { type IncomingCall, isObject } from '../sdk/call.ts';
 import type { Connection } from './connections.ts';
 
 /** The session and workspace that a client names. They select among those the caller has and grant nothing. */
@@ -23,7 +22,7 @@ export interface ClientSelection {
 export interface SelectionReader {
   readAnnounced(meta: unknown): AnnouncedWorkspace;
   /** Throws if the request contradicts itself. */
-  read(request: HandlerRequest, connection: Connection | undefined): ClientSelection;
+  read(request: { readonly call: Pick<IncomingCall, 'meta'> }, connection: Connection | undefined): ClientSelection;
 }
 
 /** The selection of a client that names nothing. */

@@ -40,12 +40,21 @@ export interface AnswerSignals {
   readonly gone: AbortSignal | undefined;
 }
 
+/** A request that opens a connection: `initialize` or `server/discover`. */
+export interface GreetingRequest {
+  readonly method: string;
+  readonly meta: unknown;
+  /** Undefined if the request has no credential. */
+  readonly source: CredentialSource | undefined;
+  readonly isOverHttp: boolean;
+}
+
 export interface ConnectionHooks {
   readAnnounced(meta: unknown): AnnouncedWorkspace;
   /** Finds the user of a handshake; undefined if unknown. */
   findOpener(source: CredentialSource): Promise<string | undefined>;
   /** Changes the answer to `initialize` or `server/discover`. */
-  changeGreeting(answer: object): Promise<object>;
+  changeGreeting(answer: object, request: GreetingRequest, server: object): Promise<object>;
   /** Called before the server is connected, when all its handlers are registered. */
   onConnect(server: object): void;
   onClosed(server: object, transportId: string | undefined): void;
@@ -76,6 +85,7 @@ export function createConnections(hooks: ConnectionHooks): ServerConnections {
         const isCurrent = () => current.get(server) === connection;
         const connection = watchTransport(transport as WatchedTransport, {
           ...hooks,
+          changeGreeting: (answer, request) => hooks.changeGreeting(answer, request, server),
           // The server may refuse this transport because it is connected to another one.
           onClosed: (transportId) => void (isCurrent() && hooks.onClosed(server, transportId)),
         });
@@ -91,7 +101,8 @@ export function createConnections(hooks: ConnectionHooks): ServerConnections {
   };
 }
 
-interface TransportHooks extends Pick<ConnectionHooks, 'readAnnounced' | 'findOpener' | 'changeGreeting'> {
+interface TransportHooks extends Pick<ConnectionHooks, 'readAnnounced' | 'findOpener'> {
+  changeGreeting(answer: object, request: GreetingRequest): Promise<object>;
   onClosed(transportId: string | undefined): void;
 }
 
@@ -104,7 +115,7 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
   let isClosed = false;
   let opener: Promise<string | undefined> | undefined;
   let errors = 0;
-  const greetings = new Set<RequestId>();
+  const greetings = new Map<RequestId, GreetingRequest>();
   const listeners = new Map<RequestId, DeliveryListener>();
   const { onmessage, onclose, onerror } = transport;
   const send = transport.send.bind(transport);
@@ -122,12 +133,14 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
     if (!isObject(message)) return;
     const { method, id, params } = message as { method?: unknown; id?: RequestId; params?: unknown };
     if (id === undefined || (method !== 'initialize' && method !== 'server/discover')) return;
-    if (greetings.size < maxGreetings) greetings.add(id);
+    const meta = isObject(params) ? params['_meta'] : undefined;
+    const source = readOpener(extra);
+    const isOverHttp = isObject(extra) && (extra['requestInfo'] ?? extra['request'] ?? extra['authInfo']) !== undefined;
+    if (greetings.size < maxGreetings) greetings.set(id, { method, meta, source, isOverHttp });
     if (method === 'server/discover') return;
     handshakeId = randomUUID();
-    const source = readOpener(extra);
     opener = source && hooks.findOpener(source).catch(() => undefined);
-    announced = hooks.readAnnounced(isObject(params) ? params['_meta'] : undefined);
+    announced = hooks.readAnnounced(meta);
   };
 
   transport.onerror = (...given) => {
@@ -149,8 +162,10 @@ function watchTransport(transport: WatchedTransport, hooks: TransportHooks): Con
     const listener = takeListener(id);
     const errorsBefore = errors;
     try {
-      const isGreeting = id !== undefined && greetings.delete(id) && isObject(message) && 'result' in message;
-      await send(isGreeting ? await hooks.changeGreeting(message as object) : message, ...rest);
+      const greeting = id === undefined ? undefined : greetings.get(id);
+      if (id !== undefined) greetings.delete(id);
+      const isGreeting = greeting !== undefined && isObject(message) && 'result' in message;
+      await send(isGreeting ? await hooks.changeGreeting(message, greeting) : message, ...rest);
     } catch (error) {
       listener?.lost();
       throw error;

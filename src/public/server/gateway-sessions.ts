@@ -31,6 +31,7 @@ export async function gatewaySessions(layer: SessionLayer, context: NamingContex
     isCounted: shared === undefined,
     isRenewable: shared === undefined,
     principal: undefined,
+    credential: '',
     workspaces: [],
     // The bounds are those of this call, not those that were stored with the first one.
     createContext: (members) =>

@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { type ClientTraits, computeClientId, maxInfoLength } from '../../context/for-models/delivery-marks.ts';
 import { createGovernance, type Governance } from '../../context/for-models/governance.ts';
 import { markForgedBlocks } from '../../context/for-models/mark-forged-blocks.ts';
 import type { Objective, Policy } from '../../context/for-models/policy.ts';
@@ -165,6 +166,8 @@ interface GovernedCall {
   readonly method: string;
   readonly session: Session;
   readonly transportId: string | undefined;
+  /** The client of a request in the modern era. */
+  readonly client: ClientTraits;
   /** The result is of a session tool, whose texts are not marked. */
   readonly isOwnTool: boolean;
 }
@@ -177,7 +180,7 @@ const reservedKeys = ['ambit/context-block', 'ambit/session'];
 
 /** Adds what is due to the result of a tool call or a prompt, and marks forged blocks in every result, as the gateway does. */
 export async function addPolicies(governance: Governance, call: GovernedCall, given: unknown): Promise<GovernedResult> {
-  const { method, session, transportId } = call;
+  const { method, session, transportId, client } = call;
   const result = call.isOwnTool ? given : dropReservedKeys(given);
   const text = JSON.stringify(result);
   if (text === undefined) return { result, delivery: undefined };
@@ -191,7 +194,8 @@ export async function addPolicies(governance: Governance, call: GovernedCall, gi
     const { id: sessionId, userId, workspaceId } = session;
     if (method === 'prompts/get') return governance.surroundPrompt(session, reply);
     if (method !== 'tools/call') return reply;
-    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId, hasContextTool }, reply);
+    const clientId = () => computeClientId(session, client);
+    return governance.prependIfDue({ sessionId, userId, workspaceId, transportId, clientId, hasContextTool }, reply);
   }
 }
 
@@ -243,6 +247,15 @@ export async function addInstructions(governance: Governance, message: object): 
     bytes: Buffer.from(JSON.stringify(message)),
   });
   return reply.kind === 'message' ? (JSON.parse(reply.bytes.toString()) as object) : message;
+}
+
+const clientInfoKey = 'io.modelcontextprotocol/clientInfo';
+
+/** Reads name and version in `clientInfo`. Version 2 of the SDK moves it from `_meta` to the envelope of the request. */
+export function readClientInfo(meta: unknown, extra: Readonly<Record<string, unknown>> = {}): string {
+  const envelope = isObject(extra['mcpReq']) ? extra['mcpReq']['envelope'] : undefined;
+  const info = [envelope, meta].map((each) => (isObject(each) ? each[clientInfoKey] : undefined)).find(isObject);
+  return JSON.stringify([info?.['name'], info?.['version']].map((each) => String(each).slice(0, maxInfoLength / 4)));
 }
 
 /** Reads the result. There is none if a result imitated the block so often that it was replaced by an error. */

@@ -9,7 +9,7 @@ import type { HandlerRequest } from '../sdk/wrap-handlers.ts';
 import type { ClientSelection } from './client-selection.ts';
 import type { Connection } from './connections.ts';
 import { isGatewaySession } from './gateway-sessions.ts';
-import type { HttpCaller } from './identify-caller.ts';
+import type { CredentialSource, HttpCaller } from './identify-caller.ts';
 import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
 
 /**
@@ -29,13 +29,15 @@ export async function httpSessions(
     const { id: sessionId, userId, workspaceId } = session;
     const workspaces = workspaceId === undefined ? null : [workspaceId];
     const principal = { kind: 'session', sessionId, userId } as const;
-    return { session, principal, workspaces, isCounted: true, isRenewable: false };
+    const { credential } = caller;
+    return { session, principal, credential, workspaces, isCounted: true, isRenewable: false };
   }
-  const { principal } = caller;
+  const { principal, credential } = caller;
   const transportId = request.extra['sessionId'];
   const workspaceId = await chooseWorkspace(layer, caller, selection);
   const known = {
     principal,
+    credential,
     workspaces: limitOf(principal),
     ...(caller.workspaceId === undefined ? { selectable: limitOf(principal) } : {}),
     isCounted: true,
@@ -65,6 +67,27 @@ export async function httpSessions(
       ? await userSessions.defaultFor(principal, workspaceId)
       : await userSessions.hintedFor(principal, selection.hint, workspaceId);
   return { ...known, session, isRenewable: true };
+}
+
+/** Finds the session that a modern call over HTTP with this credential would use. It opens none. */
+export async function findHttpSession(
+  layer: SessionLayer,
+  source: CredentialSource,
+  selection: ClientSelection,
+): Promise<Pick<ResolvedSession, 'session' | 'principal' | 'credential'> | undefined> {
+  const caller = await layer.identifyCaller(source);
+  const { credential } = caller;
+  if ('sessionToken' in caller) {
+    const session = await layer.sessions.verifyToken(caller.sessionToken);
+    return { session, principal: { kind: 'session', sessionId: session.id, userId: session.userId }, credential };
+  }
+  const { principal } = caller;
+  if (principal.kind !== 'user') return undefined;
+  const { sessionId: id, hint } = selection;
+  const chosen = { ...(id === undefined ? {} : { id }), ...(hint === undefined ? {} : { hint }) };
+  const workspaceId = await chooseWorkspace(layer, caller, selection);
+  const session = await layer.userSessions.findChosen(principal, chosen, workspaceId);
+  return session && { session, principal, credential };
 }
 
 /** Chooses the workspace in which a session of this caller is opened. */

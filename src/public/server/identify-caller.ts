@@ -10,11 +10,16 @@ import type { AuthInfo, CallerPrincipal, ServerSessionsOptions } from './options
 import { hookMs } from './safe-hooks.ts';
 import { maxMetadataBytes } from './settings.ts';
 
-/** The caller of a request over HTTP: a user, an unknown person, or the holder of a session token. */
-export type HttpCaller =
+type KnownCaller =
   | { readonly principal: UserPrincipal; readonly workspaceId: string | undefined }
   | { readonly principal: Extract<Principal, { kind: 'anonymous' }>; readonly workspaceId: undefined }
   | { readonly sessionToken: string };
+
+/**
+ * The caller of a request over HTTP: a user, an unknown person, or the holder of a session token. `credential` tells the
+ * credentials of one user apart.
+ */
+export type HttpCaller = KnownCaller & { readonly credential: string };
 
 /** The parts of a request that identify its caller. */
 export interface CredentialSource {
@@ -37,14 +42,16 @@ export function createIdentifyCaller(options: IdentityOptions, log: Log): Identi
   const askByKey = identify && rememberKeys(identify);
   const warnRarely = createRareWarning();
 
-  async function askAuthor({ extra, headers }: CredentialSource): Promise<CallerPrincipal | undefined> {
+  /** Returns the caller and the credential. An access token changes often, so its client stands for it. */
+  async function askAuthor({ extra, headers }: CredentialSource): Promise<[CallerPrincipal | undefined, string]> {
     const http = isObject(extra['http']) ? extra['http'] : extra;
     const auth = http['authInfo'] as AuthInfo | undefined;
     try {
       if (principal !== undefined && (auth !== undefined || askByKey === undefined))
-        return (await withTimeout((async () => principal(auth))(), hookMs)) || undefined;
+        return [(await withTimeout((async () => principal(auth))(), hookMs)) || undefined, auth?.clientId ?? ''];
       const key = auth?.token ?? readBearer(headers);
-      return (key === undefined ? undefined : await withTimeout((async () => askByKey?.(key))(), hookMs)) || undefined;
+      if (key === undefined) return [undefined, ''];
+      return [(await withTimeout((async () => askByKey?.(key))(), hookMs)) || undefined, key];
     } catch (cause) {
       warnRarely('failed', () => log.warn('caller cannot be identified', { error: String(cause) }));
       throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint, cause });
@@ -58,19 +65,21 @@ export function createIdentifyCaller(options: IdentityOptions, log: Log): Identi
         hint: 'The author of the server must set the option "principal" or "identify" of createServerSessions(), or run the server behind Ambit.',
       });
     }
-    const caller = await askAuthor(source);
-    if (caller !== undefined)
-      return readCaller(caller, (error) => warnRarely('invalid', () => log.warn('caller is not valid', { error })));
+    const [caller, credential] = await askAuthor(source);
+    if (caller !== undefined) {
+      const report = (error: string) => warnRarely('invalid', () => log.warn('caller is not valid', { error }));
+      return { ...readCaller(caller, report), credential };
+    }
     if (unknownCallers !== 'anonymous') throw new AmbitError('UNAUTHENTICATED', { hint: credentialHint });
     warnRarely('anonymous', () => log.warn('call of an anonymous caller', { user: anonymousUser }));
-    return { principal: { kind: 'anonymous', userId: anonymousUser }, workspaceId: undefined };
+    return { principal: { kind: 'anonymous', userId: anonymousUser }, workspaceId: undefined, credential };
   };
 }
 
 const credentialHint = 'Send a credential that this server accepts.';
 
 /** Checks what the author's function returned, as the gateway checks what it is told. */
-function readCaller(caller: CallerPrincipal, report: (error: string) => void): HttpCaller {
+function readCaller(caller: CallerPrincipal, report: (error: string) => void): KnownCaller {
   try {
     if (isObject(caller) && 'sessionToken' in caller) return { sessionToken: String(caller.sessionToken) };
     if (!isObject(caller) || typeof caller.userId !== 'string') {
@@ -93,7 +102,7 @@ function readCaller(caller: CallerPrincipal, report: (error: string) => void): H
   }
 }
 
-function readUser(caller: Extract<CallerPrincipal, { userId: string }>): HttpCaller {
+function readUser(caller: Extract<CallerPrincipal, { userId: string }>): KnownCaller {
   const { userId, agentId, workspaceId, workspaces, trustLevel = 'sandboxed' } = caller;
   const draft = { userId, permissions: caller.permissions ?? [], ...(agentId === undefined ? {} : { agentId }) };
   const { permissions } = checkDraft(draft, { maxLifetimeSeconds: 1, metadataBytes: maxMetadataBytes });

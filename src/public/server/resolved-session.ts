@@ -22,6 +22,8 @@ export interface ResolvedSession {
   readonly session: Session;
   /** The caller, for the session tools; undefined behind Ambit, which offers its own tools. */
   readonly principal: Principal | undefined;
+  /** Tells the credentials of one caller apart. */
+  readonly credential: string;
   /** The workspaces that the caller may use; null for all. */
   readonly workspaces: readonly string[] | null;
   /** The workspaces among which its client chooses, if the credential limits the choice. */

@@ -15,7 +15,7 @@ import type { HandlerRequest, HandlerWrapper } from '../sdk/wrap-handlers.ts';
 import { type ClientSelection, noSelection, type SelectionReader } from './client-selection.ts';
 import type { Connection, ServerConnections } from './connections.ts';
 import { gatewaySessions, type NamingContext } from './gateway-sessions.ts';
-import { addPolicies, markError } from './governance.ts';
+import { addPolicies, markError, readClientInfo } from './governance.ts';
 import { httpSessions } from './http-sessions.ts';
 import { toLibraryError } from './library-hints.ts';
 import type { SessionMetrics } from './options.ts';
@@ -158,7 +158,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       const { session, placed } = current;
       if (isCounted) layer.callCounts.add(session.id);
       const now = options.context.now?.() ?? Date.now();
-      const call = { request, resolved, session, placed, connection, running, now };
+      const call = { request, resolved, selection, session, placed, connection, running, now };
       const result = await runPlaced(layer, call, run);
       if (isCounted && options.countsBytes) bytes = measureJson(request.call.arguments) + measureJson(result);
       return result;
@@ -241,6 +241,7 @@ async function endSession({ sessions }: OpenSessionLayer, { session }: ResolvedS
 interface PlacedCall {
   readonly request: HandlerRequest;
   readonly resolved: ResolvedSession;
+  readonly selection: ClientSelection;
   readonly session: Session;
   /** Undefined behind Ambit, which decides about workspaces itself. */
   readonly placed: PlacedSession | undefined;
@@ -251,11 +252,8 @@ interface PlacedCall {
 }
 
 /** Runs the handler, or a session tool, with the context of the call. */
-async function runPlaced(
-  layer: OpenSessionLayer,
-  { request, resolved, session, placed, connection, running, now }: PlacedCall,
-  run: RunHandler,
-): Promise<unknown> {
+async function runPlaced(layer: OpenSessionLayer, placedCall: PlacedCall, run: RunHandler): Promise<unknown> {
+  const { request, resolved, session, placed, running, now } = placedCall;
   const { call, method } = request;
   const members = { state: createSessionState(layer.store, session.id), signal: running.signal };
   const record = describeLife(session, now);
@@ -273,7 +271,7 @@ async function runPlaced(
   const governed =
     placed === undefined
       ? handled
-      : await running.wait(addDuePolicies(layer, { request, session: placed.session, connection, isOwnTool }, handled));
+      : await running.wait(addDuePolicies(layer, { ...placedCall, session: placed.session }, isOwnTool, handled));
   return layer.settings.includeMeta && method === 'tools/call' ? addSessionMeta(governed, context) : governed;
 }
 
@@ -306,18 +304,17 @@ async function callOwnTool(
 /** Adds the policies that are due, and notes whether the answer with them is sent. */
 async function addDuePolicies(
   { governance }: OpenSessionLayer,
-  {
-    request,
-    session,
-    connection,
-    isOwnTool,
-  }: Pick<PlacedCall, 'request' | 'session' | 'connection'> & { readonly isOwnTool: boolean },
+  { request, resolved, selection, session, connection }: PlacedCall,
+  isOwnTool: boolean,
   handled: unknown,
 ): Promise<unknown> {
-  if (governance === undefined) return handled;
+  if (governance === undefined || resolved.principal === undefined) return handled;
   const { call, method, extra } = request;
+  const { principal, credential } = resolved;
   const transportId = typeof extra['sessionId'] === 'string' ? extra['sessionId'] : connection?.handshakeId;
-  const { result, delivery } = await addPolicies(governance, { method, session, transportId, isOwnTool }, handled);
+  const client = { principal, credential, hint: selection.hint, clientInfo: readClientInfo(call.meta, extra) };
+  const governed = { method, session, transportId, client, isOwnTool };
+  const { result, delivery } = await addPolicies(governance, governed, handled);
   if (delivery === undefined) return result;
   if (connection === undefined || call.id === undefined) delivery.delivered();
   else connection.watchAnswer(call.id, { cancelled: call.signal, gone: readRequestSignal(extra) }, delivery);

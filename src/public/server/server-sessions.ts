@@ -1,5 +1,6 @@
 import { suggestClosest } from '../../config/explain/suggest.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
+import { computeClientId } from '../../context/for-models/delivery-marks.ts';
 import type { PolicyAdmin } from '../../context/for-models/governance.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
@@ -11,11 +12,11 @@ import { isSuppliedId, sessionViewOf } from '../../sessions/session.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { type HandlerWrapper, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
 import { createSelectionReader, type SelectionReader } from './client-selection.ts';
-import { createConnections, type ServerConnections } from './connections.ts';
+import { createConnections, type GreetingRequest, type ServerConnections } from './connections.ts';
 import { createFindWorkspaces } from './declared-workspaces.ts';
 import { isGatewaySession, toPublicId } from './gateway-sessions.ts';
-import { addInstructions, readTexts } from './governance.ts';
-import { toTransportSessionId } from './http-sessions.ts';
+import { addInstructions, readClientInfo, readTexts } from './governance.ts';
+import { findHttpSession, toTransportSessionId } from './http-sessions.ts';
 import { toLibraryError } from './library-hints.ts';
 import { offerToolHandlers } from './offer-tools.ts';
 import type { OwnOptions, ServerSessionsOptions } from './options.ts';
@@ -24,6 +25,7 @@ import { createRunHook, createSteadyLog, createSteadyMetrics } from './safe-hook
 import { readFileOptions } from './server-files.ts';
 import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
 import { maxMetadataBytes, readSettings, type ServerSettings } from './settings.ts';
+import { localCredential } from './stdio-sessions.ts';
 
 /** The sessions of a server, shared by all of its instances. */
 export interface ServerSessions {
@@ -131,7 +133,7 @@ function createAttachable(options: ServerSessionsOptions, servesHttp: boolean): 
     return opening;
   }
 
-  const connections = watchConnections({ options, settings, openLayer, getOpened: async () => opening, ...selections });
+  const connections = watchConnections({ options, settings, openLayer, getOpened: async () => opening, selections });
 
   /** Finds the id in the store by the id that callers know. */
   async function findId(id: string): Promise<string> {
@@ -233,11 +235,11 @@ interface WatchParts {
   readonly openLayer: () => Promise<OpenSessionLayer>;
   /** The session layer, if it was opened. */
   readonly getOpened: () => Promise<OpenSessionLayer | undefined>;
-  readonly readAnnounced: SelectionReader['readAnnounced'];
+  readonly selections: SelectionReader;
 }
 
 /** Watches the connections of servers, for everything that handlers do not see. */
-function watchConnections({ options, settings, openLayer, getOpened, readAnnounced }: WatchParts): ServerConnections {
+function watchConnections({ options, settings, openLayer, getOpened, selections }: WatchParts): ServerConnections {
   /** Ends the session of a connection that is over, unless it outlives connections. */
   async function endConnection(server: object, transportId: string | undefined): Promise<void> {
     const opened = await getOpened();
@@ -246,16 +248,19 @@ function watchConnections({ options, settings, openLayer, getOpened, readAnnounc
   }
 
   return createConnections({
-    readAnnounced,
+    readAnnounced: selections.readAnnounced,
     async findOpener(source) {
       const caller = await (await openLayer()).identifyCaller(source);
       return 'principal' in caller && caller.principal.kind === 'user' ? caller.principal.userId : undefined;
     },
-    async changeGreeting(answer) {
+    async changeGreeting(answer, request, server) {
       if (options.governance === undefined || settings.startedByAmbit) return answer;
-      // A client can connect while the store is away.
-      const { governance } = await withTimeout(openLayer(), greetingMs).catch(() => ({ governance: undefined }));
-      return governance === undefined ? answer : addInstructions(governance, answer);
+      // A client can connect while the store is away, or with a credential that nobody knows.
+      const layer = await withTimeout(openLayer(), greetingMs).catch(() => undefined);
+      if (layer?.governance === undefined) return answer;
+      if (request.method === 'server/discover')
+        await withTimeout(reconnectClient(layer, request, server), greetingMs).catch(() => {});
+      return addInstructions(layer.governance, answer);
     },
     onConnect(server) {
       if (offersOwnTools(options)) offerToolHandlers(server);
@@ -263,6 +268,27 @@ function watchConnections({ options, settings, openLayer, getOpened, readAnnounc
     // The store may be closed already, and then the sessions have been unloaded.
     onClosed: (server, transportId) => void endConnection(server, transportId).catch(() => {}),
   });
+
+  /** Makes the policy block due again for a modern client that connects again. */
+  async function reconnectClient(
+    layer: OpenSessionLayer,
+    { meta, source, isOverHttp }: GreetingRequest,
+    server: object,
+  ): Promise<void> {
+    const selection = selections.read({ call: { meta } }, undefined);
+    const local = isOverHttp ? undefined : await layer.stdio.find(server);
+    const found =
+      local === undefined
+        ? source && (await findHttpSession(layer, source, selection))
+        : { session: local, principal: { kind: 'local', userId: local.userId } as const, credential: localCredential };
+    if (found?.principal === undefined) return;
+    const { session, principal, credential } = found;
+    const client = { principal, credential, hint: selection.hint, clientInfo: readClientInfo(meta) };
+    await layer.governance?.reconnect({
+      sessionId: session.id,
+      clientId: () => computeClientId(session, client),
+    });
+  }
 }
 
 function offersOwnTools({ tools, files, governance }: ServerSessionsOptions): boolean {

@@ -5,16 +5,22 @@ import type { ResolvedSession, SessionLayer } from './resolved-session.ts';
 
 export interface StdioSessions {
   resolve(server: object): Promise<ResolvedSession>;
+  /** Finds the session that a call would use, if there is one. It opens none. */
+  find(server: object): Promise<Session | undefined>;
   /** Ends the session that was opened for this server, whose client has left. */
   disconnect(server: object): Promise<void>;
   /** Ends the sessions that were opened for this process: nobody else has a token of them. */
   close(): Promise<void>;
 }
 
+/** There is one credential to a pipe: whoever started this process holds its other end. */
+export const localCredential = 'pipe';
+
 type StdioParts = Pick<SessionLayer, 'sessions' | 'settings' | 'findWorkspaces' | 'openIn'>;
 
 interface PipeSessions {
   resolve(): Promise<ResolvedSession>;
+  find(): Promise<Session | undefined>;
   /** The sessions that were opened for this pipe and have not ended. */
   readonly opened: Set<string>;
   /** The client has left. A session that is being opened ends at once. */
@@ -44,6 +50,7 @@ export function stdioSessions(layer: StdioParts): StdioSessions {
       pipes.set(server, pipe);
       return pipe.resolve();
     },
+    find: (server) => (pipes.get(server) ?? createPipeSessions(layer)).find(),
     async disconnect(server) {
       const pipe = pipes.get(server);
       pipes.delete(server);
@@ -153,6 +160,11 @@ function createPipeSessions({ sessions, settings, findWorkspaces, openIn }: Stdi
   const pipe: PipeSessions = {
     opened: openedHere,
     isClosed: false,
+    async find() {
+      if (opening !== undefined) return sessions.load((await opening).id);
+      if (named.token !== undefined) return sessions.verifyToken(named.token);
+      return named.id === undefined ? undefined : sessions.load(named.id);
+    },
     async resolve() {
       const opened = openOnce();
       const { id } = await opened;
@@ -161,6 +173,7 @@ function createPipeSessions({ sessions, settings, findWorkspaces, openIn }: Stdi
       return {
         session,
         principal: { kind: 'local', userId: session.userId },
+        credential: localCredential,
         workspaces: null,
         isCounted: true,
         isRenewable: false,

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type BlockRecipient, createDeliveries, type Deliveries } from '../../../src/context/for-models/deliveries.ts';
+import { maxClients } from '../../../src/context/for-models/delivery-marks.ts';
 import type { FinalReply } from '../../../src/protocol/channel.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import type { NewSession } from '../../../src/stores/record.ts';
@@ -19,6 +20,23 @@ let warnings: string[];
 const opened: Deliveries[] = [];
 const revised = { now: {} };
 
+const session: NewSession = {
+  id: 's1',
+  name: null,
+  userId: 'ann',
+  agentId: null,
+  workspaceId: null,
+  parentId: null,
+  keyId: null,
+  trustLevel: 'direct',
+  servers: null,
+  permissions: [],
+  metadata: {},
+  tokenDigests: [],
+  ttlSeconds: 86_400,
+  lifetimeSeconds: 86_400,
+};
+
 beforeEach(async () => {
   clock = 1_000_000;
   revision = 'one';
@@ -27,22 +45,6 @@ beforeEach(async () => {
   warnings = [];
   revised.now = {};
   store = openMemoryStore({ now: () => clock });
-  const session: NewSession = {
-    id: 's1',
-    name: null,
-    userId: 'ann',
-    agentId: null,
-    workspaceId: null,
-    parentId: null,
-    keyId: null,
-    trustLevel: 'direct',
-    servers: null,
-    permissions: [],
-    metadata: {},
-    tokenDigests: [],
-    ttlSeconds: 86_400,
-    lifetimeSeconds: 86_400,
-  };
   await store.create(session);
 });
 afterEach(async () => {
@@ -81,9 +83,11 @@ const ann: BlockRecipient = {
   userId: 'ann',
   workspaceId: undefined,
   transportId: undefined,
+  clientId: () => 'ann',
   hasContextTool: () => true,
 };
 const client = (transportId: string): BlockRecipient => ({ ...ann, transportId });
+const modern = (id: string): BlockRecipient => ({ ...ann, clientId: () => id });
 const plain: Sent = {
   kind: 'message',
   bytes: Buffer.from('{"jsonrpc":"2.0","id":1,"result":{ "content" : [ ],"isError":false}}'),
@@ -172,34 +176,36 @@ describe('a block that is due is delivered', () => {
 
   describe('a claim of a process that did not deliver', () => {
     const claimOf = (host: string, pid: number) => JSON.stringify({ host, pid, until: clock + 10_000 });
-    const claimed = (value: string) => store.marks.put('s1', 'claim:session:block:0', value);
+    const claimed = (value: string) => store.marks.put('s1', 'claim:t::block:0', value);
     /** No system gives ids this high, so no process has this one. */
     const deadPid = 2 ** 30;
+
+    const to = client('t');
 
     test('G8: on another machine holds until its time is over, and then another process delivers, once', async () => {
       await claimed(claimOf(`not-${hostname()}`, deadPid));
       const [a, b] = [startOne(), startOne()];
       clock += 9_999;
-      for (const each of [a, b]) expect(await deliverText(each)).toBeUndefined();
+      for (const each of [a, b]) expect(await deliverText(each, to)).toBeUndefined();
       clock += 1;
-      expect(await deliverText(a)).toBe('BLOCK');
+      expect(await deliverText(a, to)).toBe('BLOCK');
       await waitForWrites();
-      expect(await deliverText(b)).toBeUndefined();
+      expect(await deliverText(b, to)).toBeUndefined();
     });
 
     test('G8: on this machine holds while the process runs, and not once it is dead', async () => {
       await claimed(claimOf(hostname(), globalThis.process.ppid));
-      expect(await deliverText(startOne())).toBeUndefined();
-      await store.marks.delete('s1', 'claim:session:block:0');
+      expect(await deliverText(startOne(), to)).toBeUndefined();
+      await store.marks.delete('s1', 'claim:t::block:0');
       await claimed(claimOf(hostname(), deadPid));
-      expect(await deliverText(startOne())).toBe('BLOCK');
+      expect(await deliverText(startOne(), to)).toBe('BLOCK');
       await waitForWrites();
-      expect(await deliverText(startOne())).toBeUndefined();
+      expect(await deliverText(startOne(), to)).toBeUndefined();
     });
 
     test('that cannot be read holds nothing', async () => {
       await claimed('not json');
-      expect(await deliverText(startOne())).toBe('BLOCK');
+      expect(await deliverText(startOne(), to)).toBe('BLOCK');
     });
   });
 
@@ -224,7 +230,7 @@ describe('a block that is due is delivered', () => {
     expect(await deliverText(after, client('a'))).toBeUndefined();
     await after.forget('s1', 'a');
     expect(await store.marks.get('s1', 'block:a')).toBeUndefined();
-    expect(await store.marks.get('s1', 'block:b')).toBe('one');
+    expect(await store.marks.get('s1', 'block:b')).toBe(' one');
   });
 
   test('not by a reply that has no content', async () => {
@@ -271,15 +277,92 @@ describe('what has changed', () => {
 });
 
 describe('in the modern era', () => {
-  test('half an hour of silence makes it due again, once', async () => {
+  test('G1: each client of a session gets it once, however many call at once in however many processes', async () => {
+    const processes = [startOne(), startOne(), startOne()];
+    const sent = await Promise.all(
+      Array.from({ length: 60 }, (_, i) => deliver(processes[i % 3] as Deliveries, modern(i % 2 ? 'a' : 'b'))),
+    );
+    expect(sent.filter((each) => textIn(each) === 'BLOCK')).toHaveLength(2);
+    for (const each of sent) each.delivery?.delivered();
+    await waitForWrites();
+    // A restart is no reason to say it again.
+    for (const each of [...processes, startOne()])
+      for (const id of ['a', 'b']) expect(await deliverText(each, modern(id))).toBeUndefined();
+  });
+
+  test('G1: a client that connects again gets it again, once, from every process', async () => {
     const [a, b] = [startOne(), startOne()];
-    const call = async (by: Deliveries) => {
+    for (const id of ['x', 'y']) expect(await deliverText(a, modern(id))).toBe('BLOCK');
+    await waitForWrites();
+    expect(await deliverText(b, modern('x'))).toBeUndefined();
+    await b.reconnect(modern('x'));
+    expect(await deliverText(a, modern('x'))).toBe('BLOCK');
+    await waitForWrites();
+    for (const each of [a, b, startOne()])
+      for (const id of ['x', 'y']) expect(await deliverText(each, modern(id))).toBeUndefined();
+    // Whoever was never there has nothing that could come again.
+    await b.reconnect(modern('z'));
+    expect(await deliverText(a, modern('y'))).toBeUndefined();
+    revision = 'two';
+    revised.now = {};
+    expect(await deliverText(a, modern('x'))).toBe('NOTICE');
+  });
+
+  test.each(['delivered', 'lost'] as const)(
+    'G1: a block that is on its way when its client connects again, and is %s then, does not use up the next',
+    async (outcome) => {
+      const [a, b] = [startOne(), startOne()];
+      const before = await deliver(a);
+      expect(textIn(before)).toBe('BLOCK');
+      await b.reconnect(ann);
+      const after = await deliver(a);
+      expect(textIn(after)).toBe('BLOCK');
+      before.delivery?.[outcome]();
+      after.delivery?.delivered();
+      await waitForWrites();
+      for (const each of [a, b, startOne()]) expect(await deliverText(each)).toBeUndefined();
+    },
+  );
+
+  test('S7: a client with another name for each call fills neither the store nor the places of other sessions', async () => {
+    const keys = new Set<string>();
+    const { put, delete: remove } = store.marks;
+    Object.assign(store.marks, {
+      put(id: string, key: string, value: string) {
+        keys.add(key);
+        return put(id, key, value);
+      },
+      delete(id: string, key: string) {
+        keys.delete(key);
+        return remove(id, key);
+      },
+    });
+    await store.create({ ...session, id: 's2' });
+    const here = startOne();
+    const other = { ...ann, sessionId: 's2' };
+    expect(await deliverText(here, other)).toBe('BLOCK');
+    for (let i = 0; i < 300; i++) {
+      clock++;
+      expect(await deliverText(here, modern(`name-${i}`))).toBe('BLOCK');
+      await waitForWrites();
+    }
+    expect(await deliverText(here, other)).toBeUndefined();
+    expect(keys.size).toBeLessThanOrEqual(2 * maxClients);
+    // The clients that came last are still known, also after a restart.
+    for (const each of [here, startOne()]) expect(await deliverText(each, modern('name-299'))).toBeUndefined();
+    expect(await deliverText(here, modern('name-0'))).toBe('BLOCK');
+  });
+
+  test('half an hour of silence makes it due again for each client, once', async () => {
+    const [a, b] = [startOne(), startOne()];
+    const call = async (by: Deliveries, to = ann) => {
       await by.touch('s1', 1_000_000);
-      const given = await deliverText(by);
+      const given = await deliverText(by, to);
       await store.admit({ id: 's1' });
       return given;
     };
     expect(await call(a)).toBe('BLOCK');
+    expect(await call(a, modern('bob'))).toBe('BLOCK');
     expect(await call(b)).toBeUndefined();
     clock += 29 * minute;
     expect(await call(a)).toBeUndefined();
@@ -288,5 +371,7 @@ describe('in the modern era', () => {
     expect(given.filter((each) => each === 'BLOCK')).toHaveLength(1);
     expect(await call(a)).toBeUndefined();
     expect(await call(b)).toBeUndefined();
+    expect(await call(b, modern('bob'))).toBe('BLOCK');
+    expect(await call(a, modern('bob'))).toBeUndefined();
   });
 });

@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { type Cell, cells, findMissingPairs } from './cells.ts';
-import { type Subject, startSubject, totalCalls } from './start-subject.ts';
+import { type Subject, type SubjectClient, startSubject, totalCalls } from './start-subject.ts';
 
 const sessionTools = [
   'session_info',
@@ -181,3 +181,24 @@ describe.each(cells.map((cell) => [Object.values(cell).join(', '), cell] as cons
     if (cell.transport === 'stdio') expect((await hal.call('count')).code).toBe('SESSION_ENDED');
   });
 });
+
+/** Only modern clients over HTTP can share a session with one key: there is no handshake that would open another. */
+test.each(['gateway', 'library'] as const)(
+  'G1: two modern clients of the %s with one key each get the block, and again when they connect again',
+  async (subject) => {
+    const { connect, close } = await startSubject({ subject, sdk: 'v2', transport: 'http', era: 'modern' });
+    const clients = [await connect('ivy', undefined, 'one'), await connect('ivy', undefined, 'two')];
+    const seen = new Set<string>();
+    const countBlocks = async ({ call }: SubjectClient) => {
+      const { before, value } = await call('session_info', { session: 'current' });
+      seen.add((value as { session: { id: string } }).session.id);
+      return before.filter(({ text }) => text.startsWith(headerLine)).length;
+    };
+    for (const expected of [1, 0]) for (const each of clients) expect(await countBlocks(each)).toBe(expected);
+    const again = await connect('ivy', undefined, 'one');
+    const [, other] = clients as [SubjectClient, SubjectClient];
+    expect([await countBlocks(other), await countBlocks(again), await countBlocks(again)]).toEqual([0, 1, 0]);
+    expect(seen.size).toBe(1);
+    await close();
+  },
+);

@@ -34,7 +34,7 @@ export interface CallAnswer {
 export interface Subject {
   readonly folders: { readonly garden: string; readonly kitchen: string };
   /** Connects as a user. The client announces the workspace in the way of its era. */
-  connect(user: string, announced?: Record<string, unknown>): Promise<SubjectClient>;
+  connect(user: string, announced?: Record<string, unknown>, clientName?: string): Promise<SubjectClient>;
   close(): Promise<void>;
 }
 
@@ -61,11 +61,11 @@ export async function startSubject(cell: Cell): Promise<Subject> {
   const clients: SubjectClient[] = [];
   return {
     folders,
-    async connect(user, announced) {
+    async connect(user, announced, clientName = 'parity') {
       const transport = await started.openTransport(user);
       announceWorkspace(transport, cell.era, announced);
       const mode = cell.era === 'modern' ? 'auto' : 'legacy';
-      const client = new Client({ name: 'parity', version: '1' }, { versionNegotiation: { mode } });
+      const client = new Client({ name: clientName, version: '1' }, { versionNegotiation: { mode } });
       await client.connect(transport);
       const connected = createSubjectClient(client, toolPrefix[cell.subject]);
       clients.push(connected);
