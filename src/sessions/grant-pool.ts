@@ -3,7 +3,7 @@ import type { Grant, GrantOptions, Grants } from './grants.ts';
 import { type GrantSize, maxGrantFor, maxGrantSize, type Quotas } from './quotas.ts';
 
 /** The grants that this process holds for one session. */
-export interface GrantPool extends Pick<Grants, 'withdraw' | 'settle' | 'giveBackIdle' | 'close'> {
+export interface GrantPool extends Pick<Grants, 'withdraw' | 'settle' | 'giveBackIdle' | 'close' | 'report' | 'held'> {
   release(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
   take(counted: boolean): Grant | undefined;
   /** Adds what the store granted. A grant that was asked for before the last withdrawal is given back at once. */
@@ -135,7 +135,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
         if (grant.inFlight === 0) {
           if (grant === current && grant.calls > calls / 2) calls = Math.max(1, calls >> 1);
           void giveBack(grant);
-        } else if (at >= grant.renewAt || (at >= grant.reportAt && (grant.calls > 0 || grant.bytes > 0))) {
+        } else if (at >= grant.renewAt || (at >= grant.reportAt && hasNews(grant))) {
           void returns.renew(grant, () => closed !== undefined);
         }
       }
@@ -150,6 +150,18 @@ export function createGrantPool(options: GrantOptions): GrantPool {
       await returns.pending();
     },
 
+    async report() {
+      returns.retry(Number.POSITIVE_INFINITY);
+      for (const grant of grants) {
+        // What is reported cannot be used any more: the store would not hear of it.
+        if (grant.size > 1) grant.usableUntil = 0;
+        if (grant.size > 1 && grant.inFlight === 0) void giveBack(grant);
+        else if (grant.size > 1 && !grant.isReported) void returns.renew(grant, () => closed !== undefined);
+        else void returns.reportBytes(grant);
+      }
+      await returns.pending();
+    },
+    held: () => [...grants, ...returns.unconfirmed()],
     generation: () => generation,
     closed: () => closed,
     inFlight: () => inFlight,
@@ -161,13 +173,23 @@ function hasRoom(grant: Grant, counted: boolean, at: number): boolean {
   return at < grant.usableUntil && (!counted || (grant.calls > 0 && grant.busy < grant.places));
 }
 
+/** Tells whether the store does not know yet what was used. A grant for one call is always used. */
+function hasNews({ calls, bytes, size, isReported, busy, places }: Grant): boolean {
+  return calls > 0 || bytes > 0 || (size > 1 && !isReported) || busy < places;
+}
+
 interface GrantReturns {
   /** Gives a grant back, and tries until the store has heard of it or has let go by itself: twice does no harm. */
   giveBack(grant: Grant): Promise<void>;
   /** Tells the store what was used of a grant that is still in use. */
   renew(grant: Grant, isClosed: () => boolean): Promise<void>;
+  /** Tells the store the bytes of a grant, which stays usable. */
+  reportBytes(grant: Grant): Promise<void>;
   retry(at: number): void;
+  /** Resolves when the reports that are on their way have arrived. */
   pending(): Promise<unknown>;
+  /** Grants that were given back here, without an answer of the store. */
+  unconfirmed(): Iterable<Grant>;
   /** How many were given back here, but the store could not be told. */
   owed(): number;
 }
@@ -176,23 +198,35 @@ const reportAgainMs = 1000;
 
 function createGrantReturns({ store, now, session, onActive }: GrantOptions): GrantReturns {
   const owed = new Set<Grant>();
+  const unconfirmed = new Set<Grant>();
   const returning = new Set<Promise<void>>();
 
   function usageOf({ bytes, calls: unusedCalls, lastUseAt: usedAt, limits }: Grant) {
     return { bytes, unusedCalls, agoMs: Math.max(0, Math.round(now() - usedAt)), limits };
   }
 
-  function giveBack(grant: Grant): Promise<void> {
-    owed.delete(grant);
-    const reporting = store.release(session().id, grant.lease, usageOf(grant)).catch(() => {
+  async function release(grant: Grant): Promise<void> {
+    try {
+      await store.release(session().id, grant.lease, usageOf(grant));
+      unconfirmed.delete(grant);
+    } catch {
       const at = now();
-      if (at >= grant.heldUntil) return;
+      if (at >= grant.heldUntil) return void unconfirmed.delete(grant);
       grant.reportAt = at + reportAgainMs;
       owed.add(grant);
       onActive();
-    });
-    returning.add(reporting);
-    return reporting.finally(() => returning.delete(reporting));
+    }
+  }
+
+  function giveBack(grant: Grant): Promise<void> {
+    owed.delete(grant);
+    unconfirmed.add(grant);
+    return track(release(grant));
+  }
+
+  function track(report: Promise<void>): Promise<void> {
+    returning.add(report);
+    return report.finally(() => returning.delete(report));
   }
 
   /** Takes another lease for calls under way, after the old one ran out because nobody could tell the store in time. */
@@ -207,31 +241,46 @@ function createGrantReturns({ store, now, session, onActive }: GrantOptions): Gr
     grant.heldUntil = at + holdMs;
   }
 
+  async function renew(grant: Grant, isClosed: () => boolean): Promise<void> {
+    const at = now();
+    const { bytes } = grant;
+    const settled = { ...usageOf(grant), places: grant.busy, agoMs: 0 };
+    grant.renewAt = at + renewEveryMs;
+    grant.bytes = 0;
+    grant.calls = 0;
+    grant.places = grant.busy;
+    grant.isReported = true;
+    try {
+      const kept = await store.renew(session().id, grant.lease, holdMs, settled);
+      if (kept) grant.heldUntil = at + holdMs;
+      else if (!isClosed()) await replaceLease(grant, bytes);
+    } catch {
+      // Nobody knows whether it was heard. Bytes counted twice refuse too early; calls given back twice admit too many.
+      grant.bytes += bytes;
+      grant.isReported = false;
+      grant.reportAt = now() + reportAgainMs;
+    }
+  }
+
+  async function reportBytes(grant: Grant): Promise<void> {
+    const { bytes, lease } = grant;
+    if (bytes === 0) return;
+    const { agoMs } = usageOf(grant);
+    grant.bytes = 0;
+    const isHeard = await store.renew(session().id, lease, holdMs, { bytes, agoMs }).catch(() => false);
+    if (!isHeard) grant.bytes += bytes;
+  }
+
   return {
     giveBack,
-
-    async renew(grant, isClosed) {
-      const at = now();
-      const { bytes } = grant;
-      const settled = { ...usageOf(grant), places: grant.busy, agoMs: 0 };
-      grant.renewAt = at + renewEveryMs;
-      grant.bytes = 0;
-      grant.calls = 0;
-      try {
-        const kept = await store.renew(session().id, grant.lease, holdMs, settled);
-        if (kept) grant.heldUntil = at + holdMs;
-        else if (!isClosed()) await replaceLease(grant, bytes);
-      } catch {
-        // Nobody knows whether it was heard. Bytes counted twice refuse too early; calls given back twice admit too many.
-        grant.bytes += bytes;
-        grant.reportAt = now() + reportAgainMs;
-      }
-    },
+    renew: (grant, isClosed) => track(renew(grant, isClosed)),
+    reportBytes: (grant) => track(reportBytes(grant)),
 
     retry(at) {
       for (const grant of owed) if (at >= grant.reportAt) void giveBack(grant);
     },
     pending: () => Promise.all([...returning]),
+    unconfirmed: () => unconfirmed,
     owed: () => owed.size,
   };
 }

@@ -1,5 +1,5 @@
 import type { AmbitError } from '../errors.ts';
-import type { Admission } from '../stores/admission.ts';
+import type { Admission, HeldLease, StoredUse, Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 import { createGrantPool, holdMs, renewEveryMs } from './grant-pool.ts';
@@ -18,7 +18,10 @@ export interface Grant {
   lease: string;
   /** The limits it was taken with. Unused calls are given back to them, also after a reload. */
   readonly limits: Quotas;
-  readonly places: number;
+  /** The calls it was taken for. */
+  readonly size: number;
+  /** Concurrent calls that the store counts for it. */
+  places: number;
   /** Concurrent calls are so few that each slot matters. */
   readonly isScarce: boolean;
   calls: number;
@@ -33,6 +36,8 @@ export interface Grant {
   renewAt: number;
   /** The time at which the store lets go of the lease by itself. */
   heldUntil: number;
+  /** The store knows how many of the calls were made. No more are made then. */
+  isReported: boolean;
   /** The next grant was made larger because of this one. */
   isOutgrown: boolean;
   isSettled: boolean;
@@ -70,6 +75,10 @@ export interface Grants {
   giveBackIdle(): Promise<void>[];
   /** Gives back all grants that are not in use. Further calls are refused with this error. */
   close(because: AmbitError): Promise<void>;
+  /** Resolves when the store knows the calls that were made so far, and the bytes of those that have ended. */
+  report(): Promise<void>;
+  /** All grants that the store may still count for this process. */
+  held(): readonly Grant[];
   /** Includes those that wait for the store. */
   inFlight(): number;
   lastUseAt(): number;
@@ -77,6 +86,29 @@ export interface Grants {
 
 /** Thrown when a decision was made on a record that is no longer the latest: it has to be made again. */
 export class StaleSessionError extends Error {}
+
+/**
+ * Computes the use of a session from the count of the store. A grant of several calls counts when it is reported: only
+ * then is it known how many were made, and after a crash they stay counted. A grant of one call is taken when the call is
+ * made and returned when it ends. `unknown` are leases of other processes that have not reported yet.
+ */
+export function measureUse(
+  { calls, bytes, leases }: StoredUse,
+  own: readonly Grant[],
+): { readonly use: Use; readonly unknown: readonly string[]; readonly areOthersBusy: boolean } {
+  const isOwn = new Set(own.map(({ lease }) => lease));
+  const others = leases.filter(({ lease }) => !isOwn.has(lease));
+  const isOpen = (each: HeldLease) => each.calls > 1;
+  const sum = (numbers: readonly number[]) => numbers.reduce((total, each) => total + each, 0);
+  const reserved = leases.filter(isOpen).map((each) => each.calls);
+  const busy = others.map((each) => (each.calls === 0 ? each.places : isOpen(each) ? 0 : Math.min(1, each.places)));
+  const underWay = sum(busy) + sum(own.map((grant) => grant.busy));
+  return {
+    use: { calls: calls - sum(reserved), bytes, underWay },
+    unknown: others.filter(isOpen).map(({ lease }) => lease),
+    areOthersBusy: others.some((each) => each.calls === 0),
+  };
+}
 
 const usableMs = 750;
 /** After a late answer, those who waited for it may still use it for this long. */
@@ -118,6 +150,7 @@ export function createGrants(options: GrantOptions): Grants {
       owner: grants,
       lease: verdict.lease as string,
       limits,
+      size: size.calls,
       places: size.places,
       isScarce: counted && maxGrantFor(limits).places === 1,
       calls: size.calls,
@@ -130,6 +163,7 @@ export function createGrants(options: GrantOptions): Grants {
       reportAt: 0,
       renewAt: began + renewEveryMs,
       heldUntil: began + holdMs,
+      isReported: false,
       isOutgrown: false,
       isSettled: false,
     };
@@ -173,6 +207,8 @@ export function createGrants(options: GrantOptions): Grants {
     settle: pool.settle,
     giveBackIdle: pool.giveBackIdle,
     close: pool.close,
+    report: pool.report,
+    held: pool.held,
     inFlight: () => pool.inFlight() + acquiring,
     lastUseAt: pool.lastUseAt,
   };

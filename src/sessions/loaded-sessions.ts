@@ -1,6 +1,8 @@
+import { setTimeout as waitFor } from 'node:timers/promises';
+import type { Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
-import { createGrants, type Grants } from './grants.ts';
+import { createGrants, type Grants, measureUse } from './grants.ts';
 import type { Quotas } from './quotas.ts';
 import { type Session, sessionGoneError, sessionOf, type UnloadReason } from './session.ts';
 
@@ -14,6 +16,8 @@ export interface LoadedSessions {
   loadForRequest(record: SessionRecord): Session;
   /** The grants for a request that begins; undefined when the session is not loaded. */
   grantsOf(id: string): Grants | undefined;
+  /** Measures the use of a session. Waits for other processes that use it right now, for a second at most. */
+  measureUse(id: string): Promise<Use | undefined>;
   /** Withdraws the grants, since the store has a newer record. */
   withdrawGrants(id: string): void;
   unload(id: string, reason: UnloadReason): void;
@@ -28,6 +32,8 @@ export interface LoadedSessionsOptions {
   readonly now: () => number;
   readonly maxSessions: number;
   readonly quotas: () => Quotas;
+  /** Waits; replaced in tests. */
+  readonly wait?: (ms: number) => Promise<void>;
   onRestricted(session: Session, before: Session): void;
   onLeft(session: Session, reason: UnloadReason): void;
 }
@@ -36,6 +42,8 @@ interface LoadedSession {
   session: Session;
   readonly grants: Grants;
   expectedUntil: number;
+  /** The most calls that were ever shown. */
+  shownCalls: number;
   /** The last use of each token but the first, by digest. */
   readonly tokenUsedAt: Map<string, number>;
 }
@@ -52,6 +60,10 @@ const settleEveryMs = 200;
 const expectedMs = 2000;
 /** Longer than the timeout of any request to the store. */
 const lateAnswerMs = 5000;
+/** The intervals at which the use of a session is read until other processes have reported theirs. */
+const [minPollMs, maxPollMs] = [5, 50];
+/** A process reports the calls of a grant when it is over, and after that each end of a call. */
+const [firstReportMs, nextReportMs] = [1200, settleEveryMs + maxPollMs];
 
 export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSessions {
   const { store, now, maxSessions } = options;
@@ -66,6 +78,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     const entry: LoadedSession = {
       session,
       expectedUntil: 0,
+      shownCalls: 0,
       tokenUsedAt: new Map(),
       grants: createGrants({
         store,
@@ -138,6 +151,15 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
     options.onLeft(entry.session, reason);
   }
 
+  async function measureSession(id: string): Promise<Use | undefined> {
+    const use = await measureWhenReported(id, options, () => loaded.get(id)?.grants);
+    const entry = loaded.get(id);
+    if (use === undefined || entry === undefined) return use;
+    // A call that was shown once stays counted, whatever becomes of its grant.
+    entry.shownCalls = Math.max(entry.shownCalls, use.calls);
+    return { ...use, calls: entry.shownCalls };
+  }
+
   const timer = setInterval(() => {
     for (const entry of active) if (!entry.grants.settle()) active.delete(entry);
     // Sessions that were busy when the limit was reached may be idle now.
@@ -164,6 +186,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
       if (entry !== undefined) entry.expectedUntil = 0;
       return entry?.grants;
     },
+    measureUse: measureSession,
     withdrawGrants: (id) => loaded.get(id)?.grants.withdraw(),
     unload: unloadSession,
     noteTokenUse: (id, digest) => void loaded.get(id)?.tokenUsedAt.set(digest, now()),
@@ -179,4 +202,26 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
       await Promise.all(grants.map((each) => each.close(sessionGoneError(reason))));
     },
   };
+}
+
+/** Measures the use of a session when all processes have reported the calls that were made until now. */
+async function measureWhenReported(
+  id: string,
+  { store, wait = waitFor }: Pick<LoadedSessionsOptions, 'store' | 'wait'>,
+  findGrants: () => Grants | undefined,
+): Promise<Use | undefined> {
+  let awaited: ReadonlySet<string> | undefined;
+  let pollMs = minPollMs;
+  await findGrants()?.report();
+  for (let waitedMs = 0; ; waitedMs += pollMs) {
+    const stored = await store.usage(id);
+    if (stored === undefined) return undefined;
+    const { use, unknown, areOthersBusy } = measureUse(stored, findGrants()?.held() ?? []);
+    // Calls that began since then are not waited for.
+    awaited = new Set(unknown.filter((lease) => awaited === undefined || awaited.has(lease)));
+    const neededMs = awaited.size > 0 ? firstReportMs : areOthersBusy ? nextReportMs : 0;
+    if (waitedMs >= neededMs) return use;
+    pollMs = Math.min(pollMs * 2, maxPollMs);
+    await wait(pollMs);
+  }
 }

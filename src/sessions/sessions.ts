@@ -3,6 +3,7 @@ import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseToken } from '../identity/token.ts';
 import { formatCount } from '../lib/text/format-count.ts';
+import type { Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
 import type { Grant } from './grants.ts';
@@ -59,6 +60,11 @@ export interface Sessions {
   ): ReturnType<SessionStore['list']>;
   loaded(): Session[];
   /**
+   * Measures the use of a live session by all processes: the calls that were made, and those that have not ended. It
+   * never shows fewer calls than before.
+   */
+  usage(id: string): Promise<Use | undefined>;
+  /**
    * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota.
    * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
    */
@@ -85,8 +91,9 @@ export interface SessionsOptions {
   readonly store: SessionStore;
   readonly bounds: SessionBounds;
   readonly quotas?: () => Quotas;
-  /** A clock for tests. */
+  /** A clock for tests, and how they wait. */
   readonly now?: () => number;
+  readonly wait?: (ms: number) => Promise<void>;
 }
 
 /** Includes the first token, which is never replaced. */
@@ -102,6 +109,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     now,
     maxSessions: bounds.maxSessions,
     quotas: options.quotas ?? (() => ({})),
+    ...(options.wait && { wait: options.wait }),
     onRestricted: (session, before) => {
       for (const listener of restrictedListeners) listener(session, before);
     },
@@ -188,6 +196,7 @@ export function createSessions(options: SessionsOptions): Sessions {
 
     list: (filter, page) => store.list(filter, page),
     loaded: loaded.all,
+    usage: loaded.measureUse,
 
     acquire(session, counted) {
       const grants = loaded.grantsOf(session.id);

@@ -59,7 +59,10 @@ export interface QuotaRefusal {
 export interface Spent {
   /** Bytes beyond those it was admitted with. */
   readonly bytes?: number;
-  /** Admitted calls that will not be made. A larger number means all that are left. */
+  /**
+   * Admitted calls that will not be made. A larger number means all that are left. The others count as made: a lease
+   * that was renewed with this number, even 0, returns no more.
+   */
   readonly unusedCalls?: number;
   /** The number of calls that the lease counts for from now on; it never rises. Only for `renew`. */
   readonly places?: number;
@@ -72,9 +75,22 @@ export interface Spent {
   readonly limits?: Admission['limits'];
 }
 
+/** The use of a session: calls that were made, their bytes, and calls that have not ended. */
 export interface Use {
   readonly calls: number;
   readonly bytes: number;
-  /** Concurrent calls of all leases that are held. */
   readonly underWay: number;
+}
+
+/** The use as a store counts it. `calls` and `underWay` include everything that leases stand for, used or not. */
+export interface StoredUse extends Use {
+  /** The leases that are held, without those that stand for no calls at all. */
+  readonly leases: readonly HeldLease[];
+}
+
+export interface HeldLease {
+  readonly lease: string;
+  /** Admitted calls that may be returned: the store does not know yet how many of them were made. */
+  readonly calls: number;
+  readonly places: number;
 }

@@ -1,4 +1,15 @@
-export type { Admission, LimitName, Limits, QuotaRefusal, Scope, Spent, Use, Verdict } from './admission.ts';
+export type {
+  Admission,
+  HeldLease,
+  LimitName,
+  Limits,
+  QuotaRefusal,
+  Scope,
+  Spent,
+  StoredUse,
+  Use,
+  Verdict,
+} from './admission.ts';
 export type {
   AtVersion,
   Document,

@@ -49,6 +49,9 @@ export interface LeaseUse {
 
 export const dayNumber = (now: number): number => Math.floor(now / dayMs);
 
+/** The calls of a lease that may still be returned after a report. */
+export const countOpen = (spent: Spent, taken: LeaseUse): number => (spent.unusedCalls === undefined ? taken.calls : 0);
+
 export const countUnused = (spent: Spent, taken: LeaseUse): number => Math.min(spent.unusedCalls ?? 0, taken.calls);
 
 /** Finds the limit that refuses a call. Either all accounts are charged, or none. */

@@ -1,4 +1,4 @@
-import type { Admission, Spent, Use, Verdict } from './admission.ts';
+import type { Admission, Spent, StoredUse, Verdict } from './admission.ts';
 import type { DocumentLimits, Documents } from './documents.ts';
 import type { Change } from './feed.ts';
 import type { EndReason, NewSession, SessionChange, SessionRecord, Tombstone } from './record.ts';
@@ -43,8 +43,8 @@ export interface SessionStore {
   renew(id: string, lease: string, holdMs: number, spent?: Spent): Promise<boolean>;
   /** Releases a lease, and counts as use. Does nothing when the lease is lost, or was released before. */
   release(id: string, lease: string, spent?: Omit<Spent, 'places'>): Promise<void>;
-  /** Reads the use of a live session so far. */
-  usage(id: string): Promise<Use | undefined>;
+  /** Reads the use of a live session so far, in one step. */
+  usage(id: string): Promise<StoredUse | undefined>;
 
   readonly state: SessionStateStore;
   readonly marks: SessionMarks;

@@ -9,7 +9,7 @@ import {
   type Upstream,
 } from '../journeys/hostile/upstreams/start-http-upstream.ts';
 import { callModern, openClient, type PostAnswer, readOutcome } from '../journeys/json-mcp-client.ts';
-import { counts } from '../proof.ts';
+import { counts, proof } from '../proof.ts';
 import { createSharedData, type ServedGateway } from './shared-data.ts';
 import { createPairs, storeKinds } from './shared-stores.ts';
 
@@ -139,4 +139,34 @@ describe.each(storeKinds)('quotas of two gateways on one %s store', (kind) => {
     expect(use).toMatchObject({ calls: 2, underWay: 0 });
     expect(use?.bytes).toBeGreaterThan(10_000);
   });
+
+  // It takes a second and more, because a gateway waits for the report of the other.
+  if (proof || kind === storeKinds.at(-1)) {
+    test('L13: session_info and the operator see exact counts at both, which never become fewer', async () => {
+      const [here, there] = await pair(kind, {});
+      const { id, token } = await here.open();
+      let made = 0;
+      const expectUse = async (at: ServedGateway, underWay: number) => {
+        made++;
+        const { result } = (await call(at, token, 'session_info', 'ambit')).messages.at(-1) ?? {};
+        expect(result?.structuredContent).toMatchObject({ use: { calls: made, underWay: underWay + 1 } });
+      };
+      // Calls in a row reserve more and more.
+      for (let i = 0; i < 20; i++, made++) expect(readOutcome(await call(here, token))).toBe('right');
+      await expectUse(here, 0);
+      await Promise.all(Array.from({ length: 20 }, (_, i) => call(i % 2 === 0 ? here : there, token)));
+      made += 20;
+      const waiting = [call(here, token, 'hold'), call(here, token, 'hold')];
+      made += 2;
+      while (held.length < 2) await new Promise((resolve) => setTimeout(resolve, 5));
+      await expectUse(there, 2);
+      held.shift()?.();
+      await Promise.race(waiting);
+      await expectUse(there, 1);
+      held.shift()?.();
+      await Promise.all(waiting);
+      for (const each of [here, there])
+        expect(await each.gateway.usage(id)).toMatchObject({ calls: made, underWay: 0 });
+    });
+  }
 });

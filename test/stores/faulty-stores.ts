@@ -105,6 +105,10 @@ export const faults: Readonly<Record<string, Fault>> = {
   'never makes a place smaller': (good) => ({
     renew: (id, lease, holdMs, { places: _, ...spent } = {}) => good.renew(id, lease, holdMs, spent),
   }),
+  'takes back calls that were reported as made': (good) => ({
+    renew: (id, lease, holdMs, { unusedCalls = 0, ...spent } = {}) =>
+      good.renew(id, lease, holdMs, unusedCalls === 0 ? spent : { unusedCalls, ...spent }),
+  }),
   'gives back more calls than were taken': (good) => {
     const tooMany = new Map<string, number>();
     return {

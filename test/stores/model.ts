@@ -8,7 +8,7 @@ interface Lease {
   readonly session: ModelSession;
   until: number;
   places: number;
-  /** Those of its calls that were not given back. */
+  /** Those of its calls that may be given back. */
   calls: number;
   readonly day: number;
   open: boolean;
@@ -101,11 +101,11 @@ export function createModel(start: number) {
   const isHeld = (lease: Lease) =>
     why(lease.session) === 'live' && byId(lease.session.given.id) === lease.session && lease.open && t < lease.until;
 
-  function settle(lease: Lease, { bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent) {
+  function settle(lease: Lease, { bytes = 0, unusedCalls, agoMs = 0, limits = {} }: Spent) {
     const s = lease.session;
     const { id, userId, workspaceId } = s.given;
-    const unused = Math.min(unusedCalls, lease.calls);
-    lease.calls -= unused;
+    const unused = Math.min(unusedCalls ?? 0, lease.calls);
+    if (unusedCalls !== undefined) lease.calls = 0;
     s.seen = Math.max(s.seen, t - agoMs);
     setIdle(s);
     s.calls -= unused;
@@ -295,7 +295,13 @@ export function createModel(start: number) {
     usage(id: string) {
       const s = byId(id);
       if (s === undefined || why(s) !== 'live') return undefined;
-      return { calls: s.calls, bytes: s.bytes, underWay: underWay((other) => other === s) };
+      const held = placesOf(s).filter((lease) => t < lease.until && lease.calls + lease.places > 0);
+      return {
+        calls: s.calls,
+        bytes: s.bytes,
+        underWay: underWay((other) => other === s),
+        leases: held.map(({ calls, places }) => `${calls} ${places}`).sort(),
+      };
     },
 
     setState(id: string, key: string, value: JsonValue, expected: number | undefined, ttlMs: number | undefined) {

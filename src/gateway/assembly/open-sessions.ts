@@ -122,7 +122,7 @@ async function openSessionInFolder(
 }
 
 export function createCommonOperator(storage: Storage, parts: SessionParts): CommonOperator {
-  const { settings, paths, log, journal, store } = storage;
+  const { settings, paths, log, journal } = storage;
   const { sessions, people, policies, folders } = parts;
   return {
     log,
@@ -142,7 +142,7 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
     },
     recordResolution: (sessionId, servers) =>
       journal.record({ kind: 'session', event: 'servers-resolved', sessionId, servers: servers.join(' ') }),
-    usage: (id) => store.usage(id),
+    usage: sessions.usage,
   };
 }
 

@@ -1,7 +1,6 @@
 import * as z from 'zod';
 import { invalidCursorError, type PageCursors } from '../../stores/page-cursors.ts';
 import type { SessionRecord } from '../../stores/record.ts';
-import type { SessionStore } from '../../stores/store.ts';
 import { applyTokenPermissions } from '../narrowed-sessions.ts';
 import { type Session, sessionViewOf } from '../session.ts';
 import { sessionSchema } from '../session-schema.ts';
@@ -45,24 +44,23 @@ const sessionOutput = shownSession.extend({ current: z.boolean().describe('Wheth
 
 export interface SessionToolsParts {
   readonly reach: SessionReach;
-  readonly sessions: Pick<Sessions, 'end'>;
-  readonly store: Pick<SessionStore, 'usage'>;
+  readonly sessions: Pick<Sessions, 'end' | 'usage'>;
   /** Absent where there are no policies. */
   readonly contextOf?: ReadPolicyContext | undefined;
   readonly cursors: PageCursors;
 }
 
 /** The tools by which an agent looks after its sessions. */
-export function sessionTools({ reach, sessions, store, contextOf, cursors }: SessionToolsParts): readonly Tool[] {
+export function sessionTools({ reach, sessions, contextOf, cursors }: SessionToolsParts): readonly Tool[] {
   return [
-    sessionInfo(reach, store),
+    sessionInfo(reach, sessions),
     sessionList(reach, cursors),
     sessionEnd(reach, sessions),
     ...(contextOf === undefined ? [] : [sessionContext(reach, contextOf)]),
   ];
 }
 
-function sessionInfo(reach: SessionReach, store: Pick<SessionStore, 'usage'>): Tool {
+function sessionInfo(reach: SessionReach, sessions: Pick<Sessions, 'usage'>): Tool {
   return defineTool({
     name: 'session_info',
     title: 'Show a session',
@@ -73,14 +71,15 @@ function sessionInfo(reach: SessionReach, store: Pick<SessionStore, 'usage'>): T
       session: sessionOutput,
       use: z
         .strictObject({ calls: z.number(), bytes: z.number(), underWay: z.number() })
-        .describe('Tool calls so far, their bytes, and the number of unfinished calls.'),
+        .describe(
+          'Tool calls so far with this one, the bytes of those that have ended, and the number of unfinished calls.',
+        ),
     }),
     async run({ session }, caller) {
       const record = await reach.find(session, caller);
-      const use = await store.usage(record.id);
+      const use = await sessions.usage(record.id);
       if (use === undefined) throw sessionNotFoundError();
-      const { calls, bytes, underWay } = use;
-      return { session: describeSession(record, caller.session), use: { calls, bytes, underWay } };
+      return { session: describeSession(record, caller.session), use };
     },
   });
 }

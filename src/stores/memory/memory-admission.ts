@@ -2,7 +2,7 @@ import { type Admission, type Scope, type Spent, scopes, type Verdict } from '..
 import {
   type Counters,
   chargeCounters,
-  countUnused,
+  countOpen,
   dayNumber,
   findRefusal,
   noCounters,
@@ -79,7 +79,7 @@ export function settleLease(
       ledger.counters.set(accountName(scope, owner as string), settleCounters(scope, counters, spent, taken, now));
     }
   }
-  taken.calls -= countUnused(spent, taken);
+  taken.calls = countOpen(spent, taken);
   taken.places = Math.min(taken.places, spent.places ?? taken.places);
 }
 

@@ -1,3 +1,4 @@
+import type { HeldLease } from '../admission.ts';
 import type { ChangeFeed } from '../feed.ts';
 import { type Counters, noCounters } from '../quota.ts';
 import { type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord, toBody } from '../record.ts';
@@ -203,6 +204,12 @@ export function findGone(held: MemorySession | undefined, now: number): Gone | u
   if (held === undefined || now >= held.endsAt + remainsMs) return { outcome: 'missing' };
   if (held.reason !== undefined && held.reason !== 'expired') return { outcome: 'ended', reason: held.reason };
   return held.reason === 'expired' || now >= findExpiry(held) ? { outcome: 'expired' } : undefined;
+}
+
+export function listHeldLeases({ leases }: MemorySession, now: number): HeldLease[] {
+  return [...leases]
+    .filter(([, { until, calls, places }]) => until > now && calls + places > 0)
+    .map(([lease, { calls, places }]) => ({ lease, calls, places }));
 }
 
 export function countUnderWay(held: MemorySession, now: number): number {

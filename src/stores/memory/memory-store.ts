@@ -27,7 +27,14 @@ import { bestMatches, isReference } from '../session-references.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { admitCall, type Ledger, settleLease } from './memory-admission.ts';
-import { countUnderWay, createMemorySessions, findGone, toRecord, updateIdleAt } from './memory-sessions.ts';
+import {
+  countUnderWay,
+  createMemorySessions,
+  findGone,
+  listHeldLeases,
+  toRecord,
+  updateIdleAt,
+} from './memory-sessions.ts';
 import { createMemoryMarks, createMemoryState } from './memory-state.ts';
 
 interface Collection {
@@ -153,7 +160,8 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       checkId(id);
       const live = sessions.findLive(id);
       if ('outcome' in live) return undefined;
-      return { calls: live.counters.calls, bytes: live.counters.bytes, underWay: countUnderWay(live, now()) };
+      const { calls, bytes } = live.counters;
+      return { calls, bytes, underWay: countUnderWay(live, now()), leases: listHeldLeases(live, now()) };
     },
 
     state: createMemoryState(lookup, { ...defaultStateLimits, ...options.stateLimits }),

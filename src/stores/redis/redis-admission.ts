@@ -1,4 +1,12 @@
-import { type Admission, type LimitName, type Limits, type Scope, type Spent, scopes } from '../admission.ts';
+import {
+  type Admission,
+  type HeldLease,
+  type LimitName,
+  type Limits,
+  type Scope,
+  type Spent,
+  scopes,
+} from '../admission.ts';
 import { checkAdmission, checkId, checkLease } from '../checks.ts';
 import { createLeaseId, readCost } from '../quota.ts';
 import type { SessionStore } from '../store.ts';
@@ -109,12 +117,16 @@ const usageScript = prepareScript(`${underWayFunction}
 local id = ARGV[2]
 if gone(load(id)) then return {} end
 local f = redis.call('HMGET', P .. 's:' .. id, 'k', 'y')
-return { f[1], f[2], int(under_way(P .. 'c:' .. id)) }
+local leases = {}
+for _, lease in ipairs(redis.call('ZRANGEBYSCORE', P .. 'h:' .. id, '(' .. int(T), '+inf')) do
+  leases[#leases + 1] = lease .. ' ' .. redis.call('HGET', P .. 'l:' .. id, lease)
+end
+return { f[1], f[2], int(under_way(P .. 'c:' .. id)), leases }
 `);
 
 /**
  * Functions that renewing and releasing share. `hold` and `places` are empty for a release; `places` is also empty
- * where it stays as it is. Each scope has an argument with its calls per minute; user and workspace have one before it
+ * where it stays as it is, and `unused` where nothing is said about the calls. Each scope has an argument with its calls per minute; user and workspace have one before it
  * that says whether calls are returned to them.
  */
 const settleFunctions = `
@@ -127,7 +139,9 @@ local held = redis.call('ZSCORE', P .. 'h:' .. id, lease)
 if not held or tonumber(held) <= T then return 0 end
 local places, calls, taken = string.match(redis.call('HGET', P .. 'l:' .. id, lease), '^(%d+) (%d+) (%d+)$')
 places, calls, taken = tonumber(places), tonumber(calls), tonumber(taken)
-unused = math.min(tonumber(unused), calls)
+local open = calls
+if unused ~= '' then open = 0 end
+unused = math.min(tonumber(unused) or 0, calls)
 local member = lease .. ' ' .. int(places)
 local keys = { P .. 'c:' .. id, P .. 'c:u:' .. s.u }
 if s.w then keys[3] = P .. 'c:w:' .. s.w end
@@ -164,7 +178,7 @@ const renewScript = prepareScript(`${settleFunctions}
 local until_ms = int(math.min(T + tonumber(hold), s.e))
 local left = math.min(places, tonumber(fewer) or places)
 redis.call('ZADD', P .. 'h:' .. id, until_ms, lease)
-redis.call('HSET', P .. 'l:' .. id, lease, int(left) .. ' ' .. int(calls - unused) .. ' ' .. int(taken))
+redis.call('HSET', P .. 'l:' .. id, lease, int(left) .. ' ' .. int(open) .. ' ' .. int(taken))
 for _, key in ipairs(keys) do
   if left ~= places then redis.call('ZREM', key, member) end
   if left > 0 then
@@ -225,9 +239,15 @@ export function createRedisAdmission(connection: RedisConnection): RedisAdmissio
 
     async usage(id) {
       checkId(id);
-      const [calls, bytes, underWay] = toList(await connection.run(usageScript, id));
+      const [calls, bytes, underWay, held] = toList(await connection.run(usageScript, id));
       if (calls === undefined) return undefined;
-      return { calls: Number(calls), bytes: Number(bytes), underWay: Number(underWay) };
+      const leases = toList(held).map((each) => parseHeldLease(String(each)));
+      return {
+        calls: Number(calls),
+        bytes: Number(bytes),
+        underWay: Number(underWay),
+        leases: leases.filter((lease) => lease.calls + lease.places > 0),
+      };
     },
   };
 }
@@ -253,8 +273,13 @@ function listLimitValues(limits: Limits = {}): (string | number)[] {
   return [callsPerMinute, burst, concurrentCalls, totalCalls, totalBytes].map((value) => value ?? '');
 }
 
-function listSpentValues({ bytes = 0, unusedCalls = 0, agoMs = 0, limits = {} }: Spent): (string | number)[] {
+function parseHeldLease(text: string): HeldLease {
+  const [lease = '', places, calls] = text.split(' ');
+  return { lease, calls: Number(calls), places: Number(places) };
+}
+
+function listSpentValues({ bytes = 0, unusedCalls, agoMs = 0, limits = {} }: Spent): (string | number)[] {
   const { session, user, workspace } = limits;
   const shared = [user, workspace].flatMap((each) => [each === undefined ? '0' : '1', each?.callsPerMinute ?? '']);
-  return [bytes, unusedCalls, agoMs, session?.callsPerMinute ?? '', ...shared];
+  return [bytes, unusedCalls ?? '', agoMs, session?.callsPerMinute ?? '', ...shared];
 }

@@ -1,8 +1,16 @@
-import { type Admission, type Limits, type Scope, type Spent, scopes, type Verdict } from '../admission.ts';
+import {
+  type Admission,
+  type HeldLease,
+  type Limits,
+  type Scope,
+  type Spent,
+  scopes,
+  type Verdict,
+} from '../admission.ts';
 import {
   type Counters,
   chargeCounters,
-  countUnused,
+  countOpen,
   dayNumber,
   findRefusal,
   type LeaseUse,
@@ -73,7 +81,7 @@ export function renewRow(database: Database, key: LeaseKey, holdMs: number, spen
   const places = Math.min(held.places, spent.places ?? held.places);
   database
     .prepare('UPDATE leases SET until = ?, places = ?, calls = ? WHERE session_id = ? AND lease = ?')
-    .run(until, places, held.calls - countUnused(spent, held), id, lease);
+    .run(until, places, countOpen(spent, held), id, lease);
   settleRow(database, row, held, until, spent, now);
   return true;
 }
@@ -109,6 +117,14 @@ export function countUnderWay(database: Database, scope: Scope, owner: string, n
   const column = `${scope}_id`;
   const counted = `SELECT coalesce(sum(places), 0) AS calls FROM leases WHERE ${column} = ? AND until > ? AND places > 0`;
   return (database.prepare(counted).get(owner, now) as { calls: number }).calls;
+}
+
+/** Lists the leases of a session that are held and stand for calls. */
+export function listHeldLeases(database: Database, id: string, now: number): HeldLease[] {
+  const rows = database
+    .prepare('SELECT lease, calls, places FROM leases WHERE session_id = ? AND until > ? AND calls + places > 0')
+    .all(id, now) as unknown as HeldLease[];
+  return rows.map(({ lease, calls, places }) => ({ lease, calls, places }));
 }
 
 /** Finds when a session runs out if it was last used at `seenAt`. A lease that is held extends it. */

@@ -29,7 +29,7 @@ import { applyChange, isRestricted, type SessionChange, toBody } from '../record
 import { isReference } from '../session-references.ts';
 import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
-import { admitRow, countUnderWay, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
+import { admitRow, listHeldLeases, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection, type SqliteConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
@@ -166,7 +166,9 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       return connection.read((database) => {
         const row = findLiveRow(database, id, now());
         if ('outcome' in row) return undefined;
-        return { calls: row.calls, bytes: row.bytes, underWay: countUnderWay(database, 'session', id, now()) };
+        const leases = listHeldLeases(database, id, now());
+        const underWay = leases.reduce((sum, { places }) => sum + places, 0);
+        return { calls: row.calls, bytes: row.bytes, underWay, leases };
       });
     },
 

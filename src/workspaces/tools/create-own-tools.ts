@@ -22,7 +22,7 @@ import { sessionReadFile } from './session-read-file.ts';
 const maxTries = 4;
 
 export interface SessionToolsOptions {
-  readonly sessions: Pick<Sessions, 'end' | 'get' | 'load' | 'acquire'>;
+  readonly sessions: Pick<Sessions, 'end' | 'get' | 'load' | 'acquire' | 'usage'>;
   readonly store: SessionStore;
   /** Absent where sessions have no files. */
   readonly files?: FileAccessParts | undefined;
@@ -58,7 +58,7 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
 
   const access = files === undefined ? undefined : createFileAccess(reach, files, touchSession);
   const forSessions = [
-    ...sessionTools({ reach, sessions, store, contextOf, cursors }),
+    ...sessionTools({ reach, sessions, contextOf, cursors }),
     ...stateTools(reach, store.state, cursors),
   ];
   return createToolset([

@@ -10,6 +10,7 @@ import {
   expectOutcome,
   type OpenStore,
   openPair,
+  readUse,
   type SuiteRunner,
   suiteLimits,
 } from './harness.ts';
@@ -128,7 +129,7 @@ function testConcurrency(test: DefineTest): void {
     const answer = await expectOutcome(store.admit({ id, version: 1, holdMs: 1000 }), 'stale');
     assert.deepEqual(answer.record, await store.get(id));
     assert.deepEqual(answer.record.permissions, []);
-    assert.deepEqual(await store.usage(id), { calls: 0, bytes: 0, underWay: 0 });
+    assert.deepEqual(await readUse(store, id), { calls: 0, bytes: 0, underWay: 0 });
     assert.equal(answer.record.lastActiveAt, answer.record.createdAt);
     assert.equal((await store.admit({ id, version: 2 })).outcome, 'admitted');
   });

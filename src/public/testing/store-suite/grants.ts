@@ -8,6 +8,7 @@ import {
   expectOutcome,
   isAdmitted,
   isInvalidRequest,
+  readUse,
 } from './harness.ts';
 
 /** Counts how many more single calls are admitted, up to ten. */
@@ -35,7 +36,7 @@ function testLeaseSizes(test: DefineTest): void {
     };
     const holdMs = 30_000;
     const lease = await acquireLease(store, { id: one.id, calls: 9, places: 3, limits });
-    assert.deepEqual(await store.usage(one.id), { calls: 9, bytes: 0, underWay: 3 });
+    assert.deepEqual(await readUse(store, one.id), { calls: 9, bytes: 0, underWay: 3 });
     const refused = await store.admit({ id: one.id, places: 2, holdMs, limits });
     const quota = { outcome: 'quota', limit: 'concurrentCalls', retryAfterMs: null };
     assert.deepEqual(refused, { ...quota, scope: 'session', allowed: 4 });
@@ -53,9 +54,9 @@ function testLeaseSizes(test: DefineTest): void {
     assert.ok(await isAdmitted(store, { id: one.id, calls: 1, places: 0, holdMs, limits }), 'counts for none');
     assert.ok(await isAdmitted(store, { id: one.id, calls: 0, holdMs, limits }), 'nor does what is no call');
     await acquireLease(store, { id: eve.id, places: 2, limits });
-    assert.deepEqual(await store.usage(one.id), { calls: 11, bytes: 0, underWay: 4 });
+    assert.deepEqual(await readUse(store, one.id), { calls: 11, bytes: 0, underWay: 4 });
     await store.release(one.id, lease);
-    assert.deepEqual(await store.usage(one.id), { calls: 11, bytes: 0, underWay: 1 });
+    assert.deepEqual(await readUse(store, one.id), { calls: 11, bytes: 0, underWay: 1 });
     await acquireLease(store, { id: two.id, calls: 0, places: 3, limits });
     assert.ok(!(await isAdmitted(store, { id: eve.id, holdMs, limits })));
     await store.end(two.id);
@@ -71,7 +72,7 @@ function testLeaseSizes(test: DefineTest): void {
     const request = { id, calls: 3, places: 3, holdMs: 30_000, limits: { user: { concurrentCalls: 10 } } };
     const answers = await callConcurrently([store, other], (each) => each.admit(request), 12);
     assert.equal(answers.filter(({ outcome }) => outcome === 'admitted').length, 3);
-    assert.deepEqual(await store.usage(id), { calls: 9, bytes: 0, underWay: 9 });
+    assert.deepEqual(await readUse(store, id), { calls: 9, bytes: 0, underWay: 9 });
   });
 
   test('a renewed lease can be made smaller, not larger', async ({ store, open, advance }) => {
@@ -94,16 +95,45 @@ function testLeaseSizes(test: DefineTest): void {
 }
 
 function testUnusedCalls(test: DefineTest): void {
+  test('the use names the leases that are held, with the calls that they may return', async ({
+    store,
+    open,
+    advance,
+  }) => {
+    const { id } = await open();
+    const leases = async () => {
+      const use = await store.usage(id);
+      return Object.fromEntries(use?.leases.map(({ lease, calls, places }) => [lease, { calls, places }]) ?? []);
+    };
+    const many = await acquireLease(store, { id, calls: 5, places: 3 });
+    const one = await acquireLease(store, { id, holdMs: 40_000 });
+    await acquireLease(store, { id, calls: 0 });
+    await store.admit({ id });
+    const held = { [many]: { calls: 5, places: 3 }, [one]: { calls: 1, places: 1 } };
+    assert.deepEqual(await leases(), held);
+    assert.equal(await store.renew(id, many, 30_000, { bytes: 3 }), true);
+    assert.deepEqual(await leases(), held, 'nothing was said about the calls');
+    assert.equal(await store.renew(id, many, 30_000, { unusedCalls: 0, places: 2 }), true);
+    assert.deepEqual(await leases(), { ...held, [many]: { calls: 0, places: 2 } }, 'all of them were made');
+    advance(30_000);
+    assert.deepEqual(await leases(), { [one]: { calls: 1, places: 1 } });
+    await store.release(id, one);
+    assert.deepEqual(await leases(), {});
+  });
+
   test('calls that were not made are returned to the scopes that the limits name', async ({ store, open }) => {
     const { id } = await open();
     const limits = { session: {}, user: { totalCalls: 8 }, workspace: { totalCalls: 9 } };
-    const lease = await acquireLease(store, { id, calls: 8, limits });
+    const lease = await acquireLease(store, { id, calls: 5, limits });
+    const other = await acquireLease(store, { id, calls: 3, limits });
     assert.equal(await countAdmissions(store, { id, limits }), 0);
     assert.equal(await store.renew(id, lease, 30_000, { unusedCalls: 2, bytes: 5, limits }), true);
-    assert.deepEqual(await store.usage(id), { calls: 6, bytes: 5, underWay: 1 });
+    assert.deepEqual(await readUse(store, id), { calls: 6, bytes: 5, underWay: 2 });
     assert.equal(await countAdmissions(store, { id, limits }), 2);
-    await store.release(id, lease, { unusedCalls: 3, bytes: 5, limits: { user: limits.user } });
-    assert.deepEqual(await store.usage(id), { calls: 5, bytes: 10, underWay: 0 });
+    await store.release(id, lease, { unusedCalls: 3, bytes: 5, limits });
+    assert.deepEqual(await readUse(store, id), { calls: 8, bytes: 10, underWay: 1 }, 'the others had counted as made');
+    await store.release(id, other, { unusedCalls: 3, limits: { user: limits.user } });
+    assert.deepEqual(await readUse(store, id), { calls: 5, bytes: 10, underWay: 0 });
     const answer = await store.admit({ id, calls: 2, limits });
     assert.ok(answer.outcome === 'quota' && answer.scope === 'workspace', 'nothing was given back to it');
     assert.equal(await countAdmissions(store, { id, limits: { user: limits.user } }), 3);
@@ -134,8 +164,8 @@ function testUnusedCalls(test: DefineTest): void {
     assert.equal((await store.usage(id))?.calls, 7);
     await store.renew(id, two, 30_000, { unusedCalls: 2, limits });
     await store.release(id, two, { unusedCalls: 3, limits });
-    assert.equal((await store.usage(id))?.calls, 4);
-    assert.equal(await countAdmissions(store, { id, limits }), 5);
+    assert.equal((await store.usage(id))?.calls, 5);
+    assert.equal(await countAdmissions(store, { id, limits }), 4);
   });
 
   test('calls of yesterday are not returned today', async ({ store, open, advance }) => {
@@ -186,7 +216,7 @@ function testLostLeases(test: DefineTest): void {
     advance(30_000);
     await store.release(one.id, lease, spent);
     assert.equal(await store.renew(one.id, lease, 1000, spent), false);
-    assert.deepEqual(await store.usage(one.id), { calls: 3, bytes: 0, underWay: 0 });
+    assert.deepEqual(await readUse(store, one.id), { calls: 3, bytes: 0, underWay: 0 });
     const record = await store.get(one.id);
     assert.equal(record?.lastActiveAt, record?.createdAt);
     const ended = await acquireLease(store, { id: two.id, calls: 1, limits });
@@ -216,6 +246,6 @@ function testLostLeases(test: DefineTest): void {
     await assert.rejects(store.renew(id, lease, 1000, { places: -1 }), isInvalidRequest);
     const places: object = { places: 0 };
     await assert.rejects(store.release(id, lease, places), isInvalidRequest, 'what is given back has no size');
-    assert.deepEqual(await store.usage(id), { calls: 1, bytes: 0, underWay: 1 });
+    assert.deepEqual(await readUse(store, id), { calls: 1, bytes: 0, underWay: 1 });
   });
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { isAmbitError } from '../../../errors.ts';
-import type { Admission } from '../../../stores/admission.ts';
+import type { Admission, Use } from '../../../stores/admission.ts';
 import type { DocumentLimits } from '../../../stores/documents.ts';
 import type { JsonValue, NewSession, SessionRecord } from '../../../stores/record.ts';
 import type { SessionStore, StateLimits } from '../../../stores/store.ts';
@@ -67,6 +67,12 @@ export async function acquireLease(store: SessionStore, request: Admission): Pro
   const { lease } = await expectOutcome(store.admit({ holdMs: 30_000, ...request }), 'admitted');
   assert.ok(lease !== null);
   return lease;
+}
+
+/** Reads the use of a session without its leases. */
+export async function readUse(store: SessionStore, id: string): Promise<Use | undefined> {
+  const use = await store.usage(id);
+  return use && { calls: use.calls, bytes: use.bytes, underWay: use.underWay };
 }
 
 /** Asserts the outcome of an answer, and returns the answer with what only this outcome has. */

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict';
 import type { SessionChange } from '../../../stores/record.ts';
-import { acquireLease, createNewSession, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
+import {
+  acquireLease,
+  createNewSession,
+  type DefineTest,
+  expectOutcome,
+  isInvalidRequest,
+  readUse,
+} from './harness.ts';
 
 export function testLifecycle(test: DefineTest): void {
   test('a created session is read back complete', async ({ store }) => {
@@ -123,7 +130,7 @@ export function testLifecycle(test: DefineTest): void {
       assert.equal(await store.state.get(id, 'key'), undefined);
       assert.deepEqual((await store.state.list(id)).keys, []);
       assert.equal(await store.marks.get(id, 'mark'), undefined);
-      assert.deepEqual(await store.usage(id), { calls: 0, bytes: 0, underWay: 0 });
+      assert.deepEqual(await readUse(store, id), { calls: 0, bytes: 0, underWay: 0 });
       assert.deepEqual((await store.list({ userId: 'ada' })).sessions, []);
       assert.deepEqual(await store.find('first'), []);
     }

@@ -6,6 +6,7 @@ import {
   expectOutcome,
   isAdmitted,
   isInvalidRequest,
+  readUse,
 } from './harness.ts';
 
 export function testQuotas(test: DefineTest): void {
@@ -50,7 +51,7 @@ function testCallQuotas(test: DefineTest): void {
     assert.ok(await isAdmitted(store, { id, limits, calls: 0, holdMs: 1000 }));
     const never = await expectOutcome(store.admit({ id, limits, calls: 3 }), 'quota');
     assert.equal(never.retryAfterMs, null);
-    assert.deepEqual(await store.usage(id), { calls: 2, bytes: 0, underWay: 1 });
+    assert.deepEqual(await readUse(store, id), { calls: 2, bytes: 0, underWay: 1 });
   });
 
   test('concurrent calls never exceed a limit', async ({ store, open, another }) => {
@@ -59,7 +60,7 @@ function testCallQuotas(test: DefineTest): void {
     const limits = { session: { totalCalls: 5 }, user: { callsPerMinute: 5 }, workspace: { concurrentCalls: 5 } };
     const answers = await callConcurrently([store, other], (each) => each.admit({ id, limits, holdMs: 30_000 }));
     assert.equal(answers.filter(({ outcome }) => outcome === 'admitted').length, 5);
-    assert.deepEqual(await store.usage(id), { calls: 5, bytes: 0, underWay: 5 });
+    assert.deepEqual(await readUse(store, id), { calls: 5, bytes: 0, underWay: 5 });
   });
 
   test('a refusal charges nobody', async ({ store, open }) => {
@@ -111,14 +112,14 @@ function testConcurrentCalls(test: DefineTest): void {
     assert.ok(!(await isAdmitted(store, { id: two.id, limits, holdMs: 1000 })));
     await store.end(one.id);
     const kept = await acquireLease(store, { id: two.id, limits });
-    assert.deepEqual(await store.usage(two.id), { calls: 2, bytes: 0, underWay: 2 });
+    assert.deepEqual(await readUse(store, two.id), { calls: 2, bytes: 0, underWay: 2 });
     advance(29_999);
     assert.equal(await store.renew(two.id, kept, 30_000), true);
     advance(1);
-    assert.deepEqual(await store.usage(two.id), { calls: 2, bytes: 0, underWay: 1 });
+    assert.deepEqual(await readUse(store, two.id), { calls: 2, bytes: 0, underWay: 1 });
     advance(29_999);
     assert.equal(await store.renew(two.id, kept, 30_000), false, 'what has run out cannot be renewed');
-    assert.deepEqual(await store.usage(two.id), { calls: 2, bytes: 0, underWay: 0 });
+    assert.deepEqual(await readUse(store, two.id), { calls: 2, bytes: 0, underWay: 0 });
   });
 
   test('ending a session releases its leases for its user and its workspace at once', async (storeTest) => {
@@ -178,7 +179,7 @@ function testTotals(test: DefineTest): void {
     const lease = await acquireLease(store, { id, bytes: 40, limits });
     await store.release(id, lease, { bytes: 50 });
     await store.release(id, lease, { bytes: 50 });
-    assert.deepEqual(await store.usage(id), { calls: 1, bytes: 90, underWay: 0 });
+    assert.deepEqual(await readUse(store, id), { calls: 1, bytes: 90, underWay: 0 });
     const refused = await expectOutcome(store.admit({ id, bytes: 11, limits }), 'quota');
     assert.deepEqual([refused.scope, refused.limit, refused.retryAfterMs], ['session', 'totalBytes', null]);
     assert.ok(await isAdmitted(store, { id, bytes: 10, limits }));
