@@ -2,10 +2,14 @@ import { createPublicKey, verify } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/client';
+import { InMemoryTransport } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { afterEach, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/context-block.ts';
 import { createServerSessions, type ServerSessionsOptions } from '../../../src/public/server/index.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
+import { buildServer } from './build-server.ts';
 import { connectHttp, connectPipe, createAuth, serveSessions, serveStateless } from './connect-client.ts';
 
 const open: { close(): Promise<void> }[] = [];
@@ -228,4 +232,48 @@ test('G8: the signature of a block can be verified with the published keys, also
   expect(JSON.parse(Buffer.from(body, 'base64url').toString())).toMatchObject({ iss: 'https://pcp.example' });
   await second.close();
   await rm(storeDir, { recursive: true, force: true });
+});
+
+test('G1: a discover without the credential, or with that of another user, does not bring the block again', async () => {
+  const sessions = sessionsWith({
+    governance,
+    identify: (key) => (key.startsWith('key-') ? { userId: key.slice(4) } : undefined),
+  });
+  const fetch = serveStateless(sessions);
+  const connect = async (key: string | undefined) => {
+    const caller = await connectHttp(
+      fetch,
+      'modern',
+      undefined,
+      key === undefined ? {} : { authorization: `Bearer ${key}` },
+    );
+    open.push(caller);
+    return caller;
+  };
+  const ada = await connect('key-ada');
+  expect(await textsOf(ada)).toHaveLength(2);
+  for (const other of ['key-bob', 'wrong', undefined]) {
+    await connect(other);
+    expect(await textsOf(ada)).toHaveLength(1);
+  }
+  await connect('key-ada');
+  expect(await textsOf(ada)).toHaveLength(2);
+});
+
+test('G1: a modern client on stdio gets the block again in a session that outlives the connection', async () => {
+  const store = openMemoryStore();
+  const counts: number[] = [];
+  for (let connections = 0; connections < 2; connections++) {
+    const env = { AMBIT_SESSION_ID: 'session-of-the-environment' };
+    const sessions = createServerSessions({ governance, store, context: { env } });
+    const [near, far] = InMemoryTransport.createLinkedPair();
+    serveStdio(() => buildServer('v2', sessions) as never, { transport: near });
+    const client = new Client({ name: 'pipe', version: '1' }, { versionNegotiation: { mode: { pin: '2026-07-28' } } });
+    await client.connect(far);
+    for (let calls = 0; calls < 2; calls++) counts.push((await textsOf({ client })).length);
+    await client.close();
+    await sessions.close();
+  }
+  expect(counts).toEqual([2, 1, 2, 1]);
+  await store.close();
 });
