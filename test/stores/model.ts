@@ -235,6 +235,7 @@ export function createModel(start: number) {
             }
           : undefined,
       ].filter((each) => each !== undefined);
+      const known = new Set(Object.keys(accounts));
       const found: { scope: string; limit: keyof Limits; wait: number }[] = [];
       for (const { scope, name, limits: most, busy } of all) {
         const used = account(name);
@@ -257,6 +258,8 @@ export function createModel(start: number) {
       }
       const [longest] = [...found].sort((a, b) => (a.wait === b.wait ? 0 : b.wait - a.wait));
       if (longest !== undefined) {
+        // Nothing was counted, so there is nothing that later reports could be added to.
+        for (const { name } of all) if (!known.has(name)) delete accounts[name];
         const { scope, limit, wait } = longest;
         const allowed = all.find((each) => each.scope === scope)?.limits[limit];
         return { outcome: 'quota', scope, limit, allowed, retryAfterMs: wait === Infinity ? null : wait };
