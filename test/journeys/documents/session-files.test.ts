@@ -112,7 +112,12 @@ describe.each([
         'task#20\u0000',
       ];
       const answers = await Promise.all(wrong.map((session) => call('session_read_file', { session, path: 'a.txt' })));
-      expect(new Set(answers.map(({ text }) => text)).size).toBe(1);
+      // Similar names are suggested, but only of sessions that the caller may use.
+      const suggestion = /; did you mean ([^?]+)\?/;
+      const suggested = answers.flatMap(({ text }) => suggestion.exec(text)?.[1]?.split(', ') ?? []);
+      expect(suggested).toContain('"task#20"');
+      for (const name of ['"task#21"', '"task#22"']) expect(suggested).not.toContain(name);
+      expect(new Set(answers.map(({ text }) => text.replace(suggestion, '.'))).size).toBe(1);
       expect(answers[0]).toMatchObject({ code: 'SESSION_NOT_FOUND', text: expect.stringContaining('session_list') });
       expect(await inTask('20')('read_file', { session: '', path: 'a.txt' })).toMatchObject({
         code: 'REQUEST_INVALID',

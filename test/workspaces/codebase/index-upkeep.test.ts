@@ -8,6 +8,7 @@ import { createFolderIndex } from '../../../src/workspaces/codebase/folder-index
 import { openIndexDatabase } from '../../../src/workspaces/codebase/index-database.ts';
 import { locateIndex, removeWithIndexes } from '../../../src/workspaces/codebase/index-files.ts';
 import { createIndexThread, IndexError, type IndexThread } from '../../../src/workspaces/codebase/index-thread.ts';
+import { counts } from '../../proof.ts';
 import { openFiles } from '../search/open-files.ts';
 import { makeTree, openCodebase } from './open-codebase.ts';
 
@@ -94,7 +95,7 @@ test('S2: an index that a running search makes while its folder is removed is re
 
 test('S7: an index can be closed while its thread is at work', async () => {
   const [dataDir, folder] = [makeTree({}), makeTree({ 'a.ts': 'const heron = 1;\n' })];
-  for (let count = 0; count < 20; count++) {
+  for (let count = 0; count < counts(4, 60); count++) {
     const { ask, askAtOnce, close } = openCodebase(folder, { dataDir });
     await ask('heron');
     expect((await askAtOnce('heron')).matches).toHaveLength(1);
