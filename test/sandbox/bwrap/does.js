@@ -60,6 +60,10 @@ const deeds = {
   processes() {
     setInterval(() => spawn('/bin/sleep', ['60'], { stdio: 'ignore' }).on('error', () => {}), 5);
   },
+  /** The same, once it is told to. */
+  'processes-later'() {
+    process.stdin.once('data', deeds.processes);
+  },
   /** Leaves a process behind that has left its session and its parent. */
   daemon() {
     spawn('/bin/sh', ['-c', 'setsid sleep 300 & setsid sleep 300 &'], { detached: true, stdio: 'ignore' });
