@@ -4,6 +4,7 @@ import { readServerMessage, refuseAmbiguousKeys } from '../../src/protocol/ambig
 import { findMember, readStringValue } from '../../src/protocol/json/scan.ts';
 import { type Message, MessageError, readMessage } from '../../src/protocol/message.ts';
 import { readLikeC } from '../fixtures/hostile/read-like-c.js';
+import { counts } from '../proof.ts';
 import { valueText } from './json/json-texts.ts';
 
 function checkMessage(text: string): void {
@@ -60,7 +61,7 @@ test('S3: an accepted message is the same to a reader that ends names at NUL', (
       const inC = { id, method, name, uri, progressToken: _meta?.progressToken };
       expect(describeMessage(readMessage(Buffer.from(sent)))).toEqual(inC);
     }),
-    { numRuns: 1000 },
+    { numRuns: counts(1000, 20_000) },
   );
   expect(passed).toBeGreaterThan(0);
 });

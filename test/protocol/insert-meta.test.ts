@@ -93,7 +93,7 @@ describe('insertMeta', () => {
         expect(JSON.parse(result.bytes.toString()).params._meta['ambit/context']).toEqual({ sessionId: 'real' });
         expect(findMember(result.shape, 'id')).toBeDefined();
       }),
-      { numRuns: counts(1000, 50_000) },
+      { numRuns: counts(400, 50_000) },
     );
   });
 });

@@ -105,7 +105,7 @@ test('P7: every decision equals that of a simple evaluator, and a hidden tool is
       ]).toContain(decision.rule);
       if (!allowed && passes) expect(ids).toContain(decision.rule);
     }),
-    { numRuns: counts(2000, 50_000) },
+    { numRuns: counts(600, 50_000) },
   );
 });
 
@@ -166,7 +166,7 @@ test('equal keys mean that the same tools are shown', () => {
       if (bounds !== undefined && bounds.visibleToolsKey(a) === bounds.visibleToolsKey(b))
         expect(bounds.mayAllow(a, name)).toBe(bounds.mayAllow(b, name));
     }),
-    { numRuns: counts(1000, 20_000) },
+    { numRuns: counts(400, 20_000) },
   );
 });
 

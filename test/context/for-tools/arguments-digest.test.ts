@@ -6,7 +6,7 @@ import { digestArguments as receivedDigest } from '../../../src/public/sdk/canon
 import { counts } from '../../proof.ts';
 import { objectText, valueText } from '../../protocol/json/json-texts.ts';
 
-const numRuns = counts(2000, 100_000);
+const numRuns = counts(600, 100_000);
 const digest = (text: string) => computeArgumentsDigest(Buffer.from(text));
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
 

@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { counts } from '../../proof.ts';
 import { type Cell, cells, findMissingPairs } from './cells.ts';
 import { type Subject, type SubjectClient, startSubject, totalCalls } from './start-subject.ts';
 
@@ -120,10 +121,12 @@ describe.each(cells.map((cell) => [Object.values(cell).join(', '), cell] as cons
   });
 
   test('O3: with an announced workspace that is not available the client connects, and tools that need one list the others', async () => {
-    for (const workspace of ['attic', '/etc', subject.folders.garden.replace('garden', '')]) {
+    const unavailable = ['attic', '/etc', subject.folders.garden.replace('garden', '')];
+    for (const workspace of unavailable.slice(0, counts(1, 3))) {
       const lost = await subject.connect('ivy', { ambit: { workspace } });
-      expect((await lost.call('whoami')).value).toMatchObject({ userId: 'ivy', trustLevel: 'direct' });
-      expect((await lost.call('whoami')).value).not.toHaveProperty('workspaceId');
+      const { value } = await lost.call('whoami');
+      expect(value).toMatchObject({ userId: 'ivy', trustLevel: 'direct' });
+      expect(value).not.toHaveProperty('workspaceId');
       expect((await lost.call('count')).value).toEqual(expect.any(Number));
       for (const [tool, args] of [
         ['where', {}],

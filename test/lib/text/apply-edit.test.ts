@@ -162,7 +162,7 @@ describe('any text', () => {
         );
         expect(applyOrKind(text, unique, newText)).toBe(unique === newText ? text : expected);
       }),
-      { numRuns: counts(300, 20_000) },
+      { numRuns: counts(150, 20_000) },
     );
   });
 
@@ -175,7 +175,7 @@ describe('any text', () => {
         expect(outcome).toMatchObject({ kind: 'applied', lines: [before.length + 1] });
         expect(outcome.kind === 'applied' && outcome.text).toBe([...before, '{', '}', ...after].join(end));
       }),
-      { numRuns: counts(300, 20_000) },
+      { numRuns: counts(150, 20_000) },
     );
   });
 
@@ -187,7 +187,7 @@ describe('any text', () => {
         const expected = text.includes(oldText) ? text.split(oldText).join(newText) : 'missing';
         expect(applyOrKind(text, oldText, newText, true)).toBe(expected);
       }),
-      { numRuns: counts(300, 20_000) },
+      { numRuns: counts(150, 20_000) },
     );
   });
 
@@ -205,7 +205,7 @@ describe('any text', () => {
         if (detectLineEnding(whole) === 'crlf' && !`${edit.oldText}${edit.newText}`.includes('\r'))
           expect(['crlf', 'none']).toContain(detectLineEnding(outcome.text));
       }),
-      { numRuns: counts(1000, 50_000) },
+      { numRuns: counts(400, 50_000) },
     );
   });
 });

@@ -44,7 +44,7 @@ describe('encodings', () => {
         fc.pre(encoding.mark.length > 0 || !given.startsWith('\ufeff'));
         expect(decodeFile(encodeText(given, encoding))).toEqual({ text: given, encoding });
       }),
-      { numRuns: counts(300, 20_000) },
+      { numRuns: counts(150, 20_000) },
     );
   });
 
@@ -80,7 +80,7 @@ test('line ends in bytes match those of the text, in each encoding and for any c
       ]);
       expect(seen).toEqual(expected);
     }),
-    { numRuns: counts(300, 20_000) },
+    { numRuns: counts(150, 20_000) },
   );
 });
 

@@ -275,7 +275,7 @@ describe('any file and any blocks', () => {
         if (without === 'none') expect(outcome.kind).toBe(isClear ? 'merged' : 'refused');
         seen[outcome.kind === 'merged' ? 'merged' : 'refused']++;
       }),
-      { numRuns: counts(400, 20_000) },
+      { numRuns: counts(200, 20_000) },
     );
     expect(Math.min(seen.merged, seen.refused)).toBeGreaterThan(20);
   });
@@ -316,7 +316,7 @@ describe('any file and any blocks', () => {
         const kept = result.join('\n');
         for (const block of blocks) expect(kept).toContain(block);
       }),
-      { numRuns: counts(400, 20_000) },
+      { numRuns: counts(200, 20_000) },
     );
   });
 });

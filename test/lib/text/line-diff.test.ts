@@ -28,7 +28,7 @@ test('applying the differences turns one text into the other', () => {
       }
       expect(made + old.slice(done).join('')).toBe(after);
     }),
-    { numRuns: counts(400, 20_000) },
+    { numRuns: counts(200, 20_000) },
   );
 });
 

@@ -23,7 +23,7 @@ test('applying the diff turns one text into the other', () => {
         expect(diff.added - diff.removed).toBe(lines(now) - lines(old));
       }
     }),
-    { numRuns: counts(300, 20_000) },
+    { numRuns: counts(150, 20_000) },
   );
 });
 

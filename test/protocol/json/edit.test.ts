@@ -5,7 +5,7 @@ import { type ObjectShape, readRawValue, scanObject } from '../../../src/protoco
 import { counts } from '../../proof.ts';
 import { objectText, valueText, type WrittenMember } from './json-texts.ts';
 
-const numRuns = counts(2_000, 50_000);
+const numRuns = counts(600, 50_000);
 const plans = fc.array(
   fc.oneof(fc.constant({ kind: 'keep' } as const), fc.constant({ kind: 'drop' } as const), valueText),
   {

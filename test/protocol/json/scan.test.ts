@@ -16,7 +16,7 @@ import {
 import { counts } from '../../proof.ts';
 import { mutateObjects, objectText, valueText } from './json-texts.ts';
 
-const numRuns = counts(2_000, 50_000);
+const numRuns = counts(600, 50_000);
 
 /** Whether JSON.parse accepts the bytes as an object in strict UTF-8. */
 function canParse(bytes: Buffer): boolean {
