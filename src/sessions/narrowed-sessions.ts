@@ -32,12 +32,15 @@ export function withUnavailableWorkspace(session: Session, announced: string): S
 
 /**
  * The current record in the workspace of an older view and with the permissions of its token. A workspace of the record
- * itself has precedence.
+ * itself has precedence. If the client announced a workspace that is not available, it is not available to this view
+ * either.
  */
 export function viewLike(record: Session, older: Session): Session {
   const seen = older.tokenPermissions === undefined ? record : withTokenPermissions(record, older.tokenPermissions);
-  if (seen.workspaceId !== undefined || older.workspaceId === undefined) return seen;
-  return inWorkspace(seen, older.workspaceId);
+  const { workspaceId = older.workspaceId } = seen;
+  const view = workspaceId === undefined ? seen : inWorkspace(seen, workspaceId);
+  const { unavailableWorkspace } = older;
+  return unavailableWorkspace === undefined ? view : withUnavailableWorkspace(view, unavailableWorkspace);
 }
 
 /** A key for a session in a workspace: two workspaces of one session are two scopes. */

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { crc32 } from 'node:zlib';
+import { createKeyedMutex } from '../../lib/async/mutex.ts';
 import type { SessionMarks } from '../../stores/state.ts';
 import type { SessionStore } from '../../stores/store.ts';
 
@@ -66,6 +67,8 @@ const maxTries = 8;
 const slotKeys = Array.from({ length: maxClients }, (_, index) => `client-${index}`);
 
 export function createClientSlots(marks: SessionMarks, now: () => number): ClientSlots {
+  const runExclusive = createKeyedMutex();
+
   async function readSlots(sessionId: string): Promise<HeldSlot[]> {
     const values = await Promise.all(slotKeys.map((key) => marks.get(sessionId, key)));
     return values.flatMap((value, index) => {
@@ -79,27 +82,30 @@ export function createClientSlots(marks: SessionMarks, now: () => number): Clien
     return (await readSlots(sessionId)).find((slot) => slot.clientId === clientId);
   }
 
+  async function takeSlot(sessionId: string, clientId: string): Promise<ClientSlot | undefined> {
+    for (let tries = 0; tries < maxTries; tries++) {
+      const held = await readSlots(sessionId);
+      const own = held.find((slot) => slot.clientId === clientId);
+      if (own !== undefined) return own;
+      let key = slotKeys.find((each) => held.every((slot) => slot.key !== each));
+      if (key === undefined) {
+        key = held.reduce((a, b) => (a.takenAt <= b.takenAt ? a : b)).key;
+        await marks.delete(sessionId, key);
+      }
+      const epoch = `${now().toString(36)}.${randomBytes(6).toString('base64url')}`;
+      const { outcome } = await marks.put(sessionId, key, `${clientId} ${epoch}`);
+      if (outcome === 'put') return { key, epoch };
+      // Another process was faster: it may have taken the slot for the same client.
+      if (outcome !== 'present') return undefined;
+    }
+    return undefined;
+  }
+
   return {
     find: findSlot,
 
-    async take(sessionId, clientId) {
-      for (let tries = 0; tries < maxTries; tries++) {
-        const held = await readSlots(sessionId);
-        const own = held.find((slot) => slot.clientId === clientId);
-        if (own !== undefined) return own;
-        let key = slotKeys.find((each) => held.every((slot) => slot.key !== each));
-        if (key === undefined) {
-          key = held.reduce((a, b) => (a.takenAt <= b.takenAt ? a : b)).key;
-          await marks.delete(sessionId, key);
-        }
-        const epoch = `${now().toString(36)}.${randomBytes(6).toString('base64url')}`;
-        const { outcome } = await marks.put(sessionId, key, `${clientId} ${epoch}`);
-        if (outcome === 'put') return { key, epoch };
-        // Another process was faster: it may have taken the slot for the same client.
-        if (outcome !== 'present') return undefined;
-      }
-      return undefined;
-    },
+    // One at a time: among many new clients of a session, some would never win a slot.
+    take: (sessionId, clientId) => runExclusive(sessionId, () => takeSlot(sessionId, clientId)),
 
     async isCurrent(sessionId, { key, epoch }) {
       return (await marks.get(sessionId, key))?.endsWith(` ${epoch}`) === true;

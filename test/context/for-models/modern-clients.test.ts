@@ -123,6 +123,14 @@ describe('G1: a modern client of a session', () => {
   });
 });
 
+test('G1: of many new clients at once, each gets the block with its first result', async () => {
+  const here = await serve();
+  const { token } = await here.open({ userId: 'ann' });
+  const clients = Array.from({ length: 48 }, (_, index) => namedClient(`client ${index}`));
+  const first = await Promise.all(clients.map((client) => getsBlock(here, token, client)));
+  expect(first.filter((hasBlock) => !hasBlock)).toEqual([]);
+});
+
 test('L9: the store has nothing of what a client says about itself', async () => {
   const here = await serve();
   const { token } = await here.open({ userId: 'ann' });

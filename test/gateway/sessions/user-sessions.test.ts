@@ -272,9 +272,13 @@ describe('no key goes above its ceiling', () => {
     const said: string[] = [];
     for (const name of ['yard', 'nowhere', '/', join(data.folder, 'yard')]) {
       const meta = announcing(name);
-      expect(await trySession(own, shop.key, meta)).toMatchObject({ workspaceId: 'shop' });
-      for (const url of [own.mcp(), own.mcp('ambit')]) {
-        const { text } = await callModern(url, shop.key, 'session_list_dir', { session: 'current' }, { meta });
+      const session = await trySession(own, shop.key, meta);
+      expect(session).toMatchObject({ workspaceId: 'shop' });
+      const { id } = session as { id: string };
+      // Whatever the call names its own session.
+      for (const reference of ['current', id, id.slice(0, 12), id.toUpperCase()]) {
+        const args = { session: reference };
+        const { text } = await callModern(own.mcp('ambit'), shop.key, 'session_list_dir', args, { meta });
         said.push(text.replaceAll(JSON.stringify(JSON.stringify(name)).slice(1, -1), 'NAME'));
       }
       for (const [url, tool] of [
