@@ -212,6 +212,7 @@ test('S6: tokens of Ambit, with typos, and JWTs of any issuer never leave', asyn
   for (const token of own) {
     for (const each of [token, token.slice(0, -1), `${token}x`, token.slice(0, 20)]) expect(mayLeave(each)).toBe(false);
   }
+  for (const start of ['admin', 'abma_admin', 'amba-admin']) expect(mayLeave(`${start}_${'a'.repeat(49)}`)).toBe(false);
   for (const each of [`abmk_${id}_${'a'.repeat(49)}`, jwt, 'eyJhbGciOiJub25lIn0.e30.x', 'eyJhbGci', '', 'short'])
     expect(mayLeave(each)).toBe(false);
   expect(mayLeave('x'.repeat(513))).toBe(false);

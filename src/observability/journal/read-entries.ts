@@ -234,6 +234,8 @@ function parseMarked(line: Buffer, marks: readonly Buffer[]): RecordedEntry | un
   return marks.every((mark) => line.includes(mark)) ? parseEntry(line) : undefined;
 }
 
+const maxDepth = 20;
+
 /** Parses a line. Throws if it is no entry. */
 export function parseEntry(line: Buffer): RecordedEntry {
   let entry: unknown;
@@ -242,9 +244,17 @@ export function parseEntry(line: Buffer): RecordedEntry {
   } catch {
     throw new UnreadableLine();
   }
+  if (typeof entry !== 'object' || entry === null || !canBeText(entry)) throw new UnreadableLine();
   const { time, kind } = entry as Record<string, unknown>;
   if (typeof time !== 'string' || typeof kind !== 'string') throw new UnreadableLine();
   return entry as RecordedEntry;
+}
+
+/** Whether all values can be turned into text. An object with a member "toString" cannot, and the journal writes none. */
+function canBeText(value: unknown, depth = 0): boolean {
+  if (typeof value !== 'object' || value === null) return true;
+  if (depth > maxDepth || Object.hasOwn(value, 'toString') || Object.hasOwn(value, 'valueOf')) return false;
+  return Object.values(value).every((each) => canBeText(each, depth + 1));
 }
 
 function matchesFields(entry: RecordedEntry, filter: EntryFilter): boolean {

@@ -235,6 +235,7 @@ test('damaged lines are counted and hide no other: torn, too long, not UTF-8, no
     'null',
     '{"kind":"call"}',
     '{"time":1,"kind":"call"}',
+    `{"time":"${at(1)}","kind":"call","outcome":{"toString":1}}`,
   ];
   const parts = [...bad.flatMap((line, i) => [good(`g${i}`), `${line}\n`]), good('last')].map((part) =>
     Buffer.from(part),
@@ -242,7 +243,7 @@ test('damaged lines are counted and hide no other: torn, too long, not UTF-8, no
   const invalid = Buffer.from(`{"time":"${at(1)}","kind":"call","id":"utf8","name":"\xff"}\n`, 'latin1');
   writeFileSync(file, Buffer.concat([...parts, invalid, Buffer.from('{"time":"unfinished')]));
   const page = await searchEntries(file, {}, { limit: 50 });
-  expect(page.entries.map(({ id }) => id)).toEqual(['utf8', 'last', 'g5', 'g4', 'g3', 'g2', 'g1', 'g0']);
+  expect(page.entries.map(({ id }) => id)).toEqual(['utf8', 'last', 'g6', 'g5', 'g4', 'g3', 'g2', 'g1', 'g0']);
   expect(page.entries[0]?.['name']).toBe('\ufffd');
   expect(page.unreadable).toBeGreaterThanOrEqual(bad.length + 1);
   expect(page.next).toBeNull();
