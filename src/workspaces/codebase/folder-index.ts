@@ -93,7 +93,7 @@ export function createFolderIndex(options: FolderIndexOptions): FolderIndex {
     needsWalk = false;
     prepareFile();
     // The thread is started by the first call, and may end between any two.
-    const { isComplete: wasComplete } = await thread.call(file, 'measure');
+    const wasComplete = await thread.call(file, 'isComplete');
     const { run } = thread;
     progress = { ...progress, state: wasComplete ? 'ready' : 'building' };
     const { files, isComplete } = await listFiles(backend, limits, signal);

@@ -40,15 +40,6 @@ export interface Candidates {
   readonly passages: number;
 }
 
-/** The size of an index. */
-export interface IndexSize {
-  readonly files: number;
-  readonly passages: number;
-  readonly textBytes: number;
-  /** True once all files have been indexed. */
-  readonly isComplete: boolean;
-}
-
 /** A passage without a vector yet. */
 export interface UnembeddedPassage extends Candidate {
   readonly row: number;
@@ -69,17 +60,18 @@ export interface IndexDatabase {
    */
   clean(): boolean;
   search(query: IndexQuery): Candidates;
-  measure(): IndexSize;
+  /** Tells whether all files have been indexed once. */
+  isComplete(): boolean;
   listUnembedded(provider: string, afterRow: number, limit: number): readonly UnembeddedPassage[];
   putVectors(vectors: readonly { readonly row: number; readonly vector: Int8Array }[]): void;
   close(): void;
 }
 
 /** Another number makes the index anew. */
-const schemaVersion = 1;
+const schemaVersion = 2;
 
 const schema = `
-  CREATE TABLE file (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, mark TEXT NOT NULL, bytes INTEGER NOT NULL);
+  CREATE TABLE file (id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, mark TEXT NOT NULL);
   CREATE TABLE passage (row INTEGER PRIMARY KEY, file INTEGER NOT NULL, start INTEGER NOT NULL, end INTEGER NOT NULL, scope TEXT NOT NULL);
   CREATE INDEX passage_of_file ON passage (file);
   CREATE TABLE vector (row INTEGER PRIMARY KEY, vector TEXT NOT NULL);
@@ -116,8 +108,7 @@ export function openIndexDatabase(database: Database, maxBytes: number): IndexDa
   function putFile({ path, mark, text }: FileText): void {
     const before = one('SELECT id AS n FROM file WHERE path = ?', path);
     if (before !== 0) removeFile(before);
-    const bytes = text === undefined ? 0 : Buffer.byteLength(text);
-    database.prepare('INSERT INTO file (path, mark, bytes) VALUES (?, ?, ?)').run(path, mark, bytes);
+    database.prepare('INSERT INTO file (path, mark) VALUES (?, ?)').run(path, mark);
     if (text === undefined) return;
     const id = one('SELECT last_insert_rowid() AS n');
     const pathWords = splitWords(path).join(' ');
@@ -173,12 +164,7 @@ export function openIndexDatabase(database: Database, maxBytes: number): IndexDa
       };
     },
 
-    measure: () => ({
-      files: one('SELECT count(*) AS n FROM file'),
-      passages: one('SELECT count(*) AS n FROM passage'),
-      textBytes: one('SELECT sum(bytes) AS n FROM file'),
-      isComplete: one("SELECT count(*) AS n FROM setting WHERE name = 'complete'") > 0,
-    }),
+    isComplete: () => one("SELECT count(*) AS n FROM setting WHERE name = 'complete'") > 0,
 
     listUnembedded(provider, afterRow, limit) {
       const used = database.prepare("SELECT value FROM setting WHERE name = 'provider'").get()?.['value'];
