@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { headerLine } from '../../../src/context/for-models/context-block.ts';
-import { forgedBlockMark, markForgedBlocks } from '../../../src/context/for-models/mark-forged-blocks.ts';
+import {
+  findLookAlikes,
+  forgedBlockMark,
+  markForgedBlocks,
+  mayContainLookAlike,
+} from '../../../src/context/for-models/mark-forged-blocks.ts';
 
 const answer = (result: object) => Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, result }));
 const textsIn = (bytes: Buffer) =>
@@ -200,3 +205,23 @@ describe('a text of a tool that looks like a block', () => {
     }
   });
 });
+
+const header = 'SESSION CONTEXT (auto-injected)';
+
+// Each of these took minutes when every place was followed to the end of the text.
+test.each(['\u{1d7ce}', '\u24b6', '\u{1f1e6}', '&#', '&#32;', '<!--', 'j<!--', 'j ', '](', 'j&#', '&#106;'])(
+  'many characters of "%s" are looked at once',
+  (unit) => {
+    const text = `${unit.repeat(200_000 / unit.length)} `;
+    expect(mayContainLookAlike(text, true)).toBe(false);
+    expect(mayContainLookAlike(`${text}${header}`, false)).toBe(true);
+    expect(findLookAlikes(`${text}${header}`, 10)).toEqual([text.length]);
+  },
+);
+
+test.each(['inj0ected', 'inǌected', 'in&#106;ec<!-- x -->ted', 'inj3c7ed'])(
+  'the end of the phrase may be "%s"',
+  (end) => {
+    expect(mayContainLookAlike(`session context auto ${end}`, false)).toBe(true);
+  },
+);

@@ -8,7 +8,7 @@ import { createReaper } from '../../../sandbox/reaper/reaper.ts';
 import { assertByteRange } from '../../saferoot/read-file.ts';
 import type { FoundFile, OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeError } from '../refusals.ts';
-import type { FilesConnection } from './connection.ts';
+import type { FilesConnection } from './files-container.ts';
 import {
   createSharedContainer,
   type FilesContainer,

@@ -10,7 +10,7 @@ import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FileWriteOptions, FoundFile, WorkspaceBackend, WriteResult } from '../backend.ts';
 import { endsLikeFolder, fileChangedError, notAFileNameError, tooLargeError } from '../refusals.ts';
 import { countPieces, createObjectStore, openStoredFile } from './objects.ts';
-import { createTreeChanges, type TreeChanges } from './tree-changes.ts';
+import { createIntentLog, createTreeChanges, sweepGarbage, type TreeChanges } from './tree-changes.ts';
 import { createChildrenReader, type FileNode, type FolderNode, type TreeNode } from './tree-nodes.ts';
 import {
   listTreeFolder,
@@ -20,7 +20,6 @@ import {
   type TreeWalkResult,
   walkTreePath,
 } from './tree-paths.ts';
-import { createIntentLog, sweepGarbage } from './write-intents.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;

@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, test } from 'vitest';
+import { createRemoteFile } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import {
   connectToFiles,
   type FilesCall,
   type FilesConnection,
-} from '../../../../src/workspaces/backends/container/connection.ts';
-import { createRemoteFile } from '../../../../src/workspaces/backends/container/container-backends.ts';
+} from '../../../../src/workspaces/backends/container/files-container.ts';
 import {
   createFrameReader,
   encodeFrame,
