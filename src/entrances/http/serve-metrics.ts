@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Gateway } from '../../gateway/gateway.ts';
-import { metricsContentType } from '../../observability/metrics/instruments.ts';
+import { metricsContentType } from '../../observability/metrics/metrics.ts';
 import type { AdminCheck } from './admit-caller.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';

@@ -16,8 +16,8 @@ import {
 } from './remove.ts';
 import type { RootFolder } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
-import type { FileContent } from './temporary-file.ts';
 import { yieldToOthers } from './time-slice.ts';
+import type { FileContent } from './write-file.ts';
 import {
   type CreateOptions,
   checkWritable,

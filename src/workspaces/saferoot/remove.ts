@@ -6,8 +6,8 @@ import { readNames, stepIfPresent } from './read-names.ts';
 import { type RootFolder, requireLocation, requireNode, withPath, withPathAsync } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 import { maxTreeDepth, surveyTree } from './survey-tree.ts';
-import { isLeftOver, isTemporaryName } from './temporary-file.ts';
 import { createYielder, runExclusively, type Yielder } from './time-slice.ts';
+import { isLeftOver, isTemporaryName } from './write-file.ts';
 
 export interface SweepOptions {
   /** The number of names to look at; 20,000 by default. */

@@ -5,8 +5,8 @@ import { readNames, stepIfPresent } from './read-names.ts';
 import { countChanges, folderKey } from './recent-changes.ts';
 import type { RootFolder } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { isTemporaryName } from './temporary-file.ts';
 import { createYielder } from './time-slice.ts';
+import { isTemporaryName } from './write-file.ts';
 
 export interface SurveyOptions {
   /** The paths of the tree, before and after the operation. Access to every entry is checked by each. */

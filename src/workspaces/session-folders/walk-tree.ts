@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { FileInfo } from '../saferoot/file-info.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
-import { isTemporaryName } from '../saferoot/temporary-file.ts';
+import { isTemporaryName } from '../saferoot/write-file.ts';
 
 export interface TreeEntry {
   readonly path: string;

@@ -2,12 +2,14 @@ import { expect, test } from 'vitest';
 import {
   createCounters,
   createHistograms,
+  createMetrics,
+  createSessionCallCounter,
   formatMetrics,
   maxChildren,
+  maxSessions,
   observeValue,
   overflowLabel,
-} from '../../../src/observability/metrics/instruments.ts';
-import { createMetrics, createSessionCallCounter, maxSessions } from '../../../src/observability/metrics/metrics.ts';
+} from '../../../src/observability/metrics/metrics.ts';
 import { findSample, parseSamples } from './read-samples.ts';
 
 const createTestMetrics = () => createMetrics({ isServer: (name) => name === 'notes', liveSessions: () => 3 });

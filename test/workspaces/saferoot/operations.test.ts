@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { isTemporaryName } from '../../../src/workspaces/saferoot/temporary-file.ts';
+import { isTemporaryName } from '../../../src/workspaces/saferoot/write-file.ts';
 import { counts } from '../../proof.ts';
 import {
   countDescriptors,

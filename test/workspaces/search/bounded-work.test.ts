@@ -1,8 +1,12 @@
 import { expect, test } from 'vitest';
 import { parseExpression } from '../../../src/workspaces/search/expression.ts';
 import { grepFile } from '../../../src/workspaces/search/grep-file.ts';
-import { parseIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
-import { enterLevel, type IgnoreLevel, isIgnored } from '../../../src/workspaces/search/ignore-rules.ts';
+import {
+  enterLevel,
+  type IgnoreLevel,
+  isIgnored,
+  parseIgnoreFile,
+} from '../../../src/workspaces/search/ignore-rules.ts';
 import { createSearchBudget, type SearchBudget } from '../../../src/workspaces/search/search-budget.ts';
 import { makeFolder } from './make-folder.ts';
 import { openFiles } from './open-files.ts';

@@ -11,8 +11,8 @@ import type { FolderEntry } from '../../saferoot/list-folder.ts';
 import { openRoot, type SafeRoot, type SafeRootOptions } from '../../saferoot/open-root.ts';
 import { splitIntoNames } from '../../saferoot/path-components.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
-import { isTemporaryName } from '../../saferoot/temporary-file.ts';
 import type { WrittenFile } from '../../saferoot/write-file.ts';
+import { isTemporaryName } from '../../saferoot/write-file.ts';
 import type { Ripgrep } from '../../search/ripgrep.ts';
 import type {
   FileWriteOptions,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseIgnoreFile } from '../../../src/workspaces/search/ignore-file.ts';
+import { parseIgnoreFile } from '../../../src/workspaces/search/ignore-rules.ts';
 
 describe('lines of .gitignore', () => {
   const says = async (text: string, path: string, isFolder = false) => (await parseIgnoreFile(text))(path, isFolder);
