@@ -1,4 +1,5 @@
 export type { ConfigInput } from './config/schema/schema.ts';
+export type { ToolContext as SessionContext } from './context/for-tools/session-context.ts';
 export {
   type EnvSource,
   explainInjection,
@@ -8,8 +9,7 @@ export {
   type InjectionOptions,
   injectSessionContext,
   type Provenance,
-} from './context/for-tools/inject-context.ts';
-export type { ToolContext as SessionContext } from './context/for-tools/session-context.ts';
+} from './context/for-tools/session-context.ts';
 export { AmbitError, type ErrorCode, isAmbitError } from './errors.ts';
 export type { StageWatch } from './gateway/compose.ts';
 export type { CallExplanation } from './gateway/inspect/explain-call.ts';

@@ -1,4 +1,5 @@
-import { whyOverrideRefused, whyVariableRefused } from '../../context/for-tools/refused-variables.ts';
+import { whyVariableRefused } from '../../context/for-tools/refused-variables.ts';
+import { whyOverrideRefused } from '../../context/for-tools/session-context.ts';
 import { loadConditions } from '../../rules/load-conditions.ts';
 import { compileToolPattern } from '../../rules/tool-pattern.ts';
 import type { ConfigProblem, KeyPath } from '../explain/problem.ts';

@@ -1,5 +1,3 @@
-import { isContextName } from './session-context.ts';
-
 /** Prefixes of context variables; the second one belongs to another orchestrator, and servers read it too. */
 const contextPrefixes = ['AMBIT', 'PARACHUTE'];
 
@@ -47,9 +45,10 @@ const toolVariablePatterns = [
 const toolVariables = new RegExp(`^(?:${toolVariablePatterns.join('|')})$`, 'i');
 
 const changesProgram = 'this variable can make the server run something other than its command';
-const reservedName = 'this variable describes the session of a server; only Ambit sets it';
+export const reservedName = 'this variable describes the session of a server; only Ambit sets it';
 
-function findDanger(name: string, value: string): string | undefined {
+/** Tells why a variable could make another program run, or break its environment; undefined when it could not. */
+export function findDanger(name: string, value: string): string | undefined {
   if (programVariables.test(name)) return changesProgram;
   if (/[\0\n\r]/.test(value)) return 'its value contains a line break or a NUL character';
   return undefined;
@@ -61,9 +60,4 @@ export function whyVariableRefused(name: string, value: string, prefixes: readon
   if ([...contextPrefixes, ...prefixes].some((prefix) => upper.startsWith(`${prefix}_`))) return reservedName;
   if (toolVariables.test(name)) return changesProgram;
   return findDanger(name, value);
-}
-
-/** Tells why a workspace may not set a variable for a server; undefined when it may. */
-export function whyOverrideRefused(name: string, value: string, prefixes: readonly string[]): string | undefined {
-  return isContextName(name, prefixes) ? reservedName : findDanger(name, value);
 }

@@ -2,6 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { ActingSession, Optional, SessionBase } from '../../rules/session-base.ts';
 import { normalizeTrust, type TrustLevel } from '../../rules/trust-level.ts';
 import type { PseudonymKind, Pseudonyms } from './pseudonyms.ts';
+import { findDanger, reservedName, whyVariableRefused } from './refused-variables.ts';
 
 export interface ContextWorkspace {
   readonly id: string;
@@ -23,10 +24,10 @@ export interface ToolContext extends Optional<Pick<SessionBase, 'userId' | 'agen
   readonly jwks?: string | undefined;
 }
 
-export type ContextField = keyof ToolContext;
+type ContextField = keyof ToolContext;
 
 /** The name of each field in an environment, after the prefix. */
-export const contextNames = {
+const contextNames = {
   sessionId: 'SESSION_ID',
   workspaceId: 'WORKSPACE_ID',
   trustLevel: 'TRUST_LEVEL',
@@ -52,7 +53,7 @@ const shapes: Readonly<Record<Exclude<ContextField, 'trustLevel'>, RegExp>> = {
 };
 
 /** Reads the values by field. Throws for values that cannot have come from Ambit. */
-export function readValues(context: ToolContext): ReadonlyMap<ContextField, string> {
+function readValues(context: ToolContext): ReadonlyMap<ContextField, string> {
   const values = new Map<ContextField, string>();
   for (const field of Object.keys(contextNames) as ContextField[]) {
     const value = field === 'workspaceId' ? findWorkspace(context) : context[field];
@@ -85,7 +86,7 @@ export function assertPrefixes(prefixes: readonly string[]): readonly string[] {
 }
 
 /** Tells whether a name, in upper or lower case, is one of the context variables. */
-export function isContextName(name: string, prefixes: readonly string[]): boolean {
+function isContextName(name: string, prefixes: readonly string[]): boolean {
   const upper = name.toUpperCase();
   return ['AMBIT', ...prefixes].some(
     (prefix) => upper.startsWith(`${prefix}_`) && suffixes.includes(upper.slice(prefix.length + 1)),
@@ -134,4 +135,142 @@ export function contextForScope(
   if (scope === 'user') return ofUser;
   const { userId: _user, ...ofWorkspace } = ofUser;
   return scope === 'workspace' ? ofWorkspace : context;
+}
+
+/** The origin of a server's configuration. Only the operator may set context variables by hand. */
+export type EnvSource = 'operator' | 'imported' | 'project';
+
+export type Provenance = 'injected' | 'pinned' | 'configured' | 'workspace' | 'credential';
+
+/** The part of an entry of `mcpServers` that matters here. Other keys stay as they are. */
+export interface InjectableServer {
+  readonly command?: string | undefined;
+  readonly args?: readonly string[] | undefined;
+  readonly env?: Readonly<Record<string, string>> | undefined;
+  readonly url?: string | undefined;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+}
+
+export interface InjectionOptions {
+  /** Prefixes of the variables, each of which gets all of them; `['AMBIT']` by default. */
+  readonly prefixes?: readonly string[] | undefined;
+  /** Decides how context variables of the servers themselves are treated; `operator` by default. */
+  readonly source?: EnvSource | undefined;
+  /** Variables of a workspace, by server. They are set last and never replace the context. */
+  readonly overrides?: Readonly<Record<string, Readonly<Record<string, string>>>> | undefined;
+}
+
+/** The same entry. One with a command has its context in `env`. */
+export type Injected<Server> = Server extends unknown
+  ? Omit<Server, 'env'> & { readonly env?: Readonly<Record<string, string>> | undefined }
+  : never;
+
+export interface Injection<Server> {
+  readonly servers: Record<string, Injected<Server>>;
+  /** Origins by server and variable. Servers that are not started as a process have none. */
+  readonly provenance: Record<string, Record<string, Provenance>>;
+}
+
+/**
+ * Returns a new map of servers with the session's context in their environment. The given map is not changed. Servers
+ * without a command are reached over HTTP, have no environment and stay as they are.
+ */
+export function injectSessionContext<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  context: ToolContext,
+  options: InjectionOptions = {},
+): Record<string, Injected<Server>> {
+  return injectPlan(servers, planInjection(context, options), options);
+}
+
+/** Does the same, and returns the origin of each variable. */
+export function explainInjection<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  context: ToolContext,
+  options: InjectionOptions = {},
+): Injection<Server> {
+  const plan = planInjection(context, options);
+  const injected = injectPlan(servers, plan, options);
+  const started = Object.entries(servers).filter(([, { command }]) => command !== undefined);
+  const origins = started.map(([name, { env: configured = {} }]) => {
+    const override = findOverride(name, options);
+    const originOf = (variable: string): Provenance => {
+      if (Object.hasOwn(override, variable)) return 'workspace';
+      if (!Object.hasOwn(configured, variable) || plan.unpinnable.includes(variable)) return 'injected';
+      return plan.names.has(variable) ? 'pinned' : 'configured';
+    };
+    const variables = Object.keys(injected[name]?.env ?? {});
+    return [name, Object.fromEntries(variables.map((variable) => [variable, originOf(variable)]))] as const;
+  });
+  return { servers: injected, provenance: Object.fromEntries(origins) };
+}
+
+interface InjectionPlan {
+  readonly prefixes: readonly string[];
+  readonly names: ReadonlySet<string>;
+  readonly values: readonly (readonly [string, string])[];
+  /** Variables that cannot be set by hand, even where the context omits them. */
+  readonly unpinnable: readonly string[];
+}
+
+function planInjection(context: ToolContext, options: InjectionOptions): InjectionPlan {
+  const prefixes = assertPrefixes(options.prefixes ?? ['AMBIT']);
+  const values = readValues(context);
+  const fields = Object.keys(contextNames) as ContextField[];
+  const nameOf = (prefix: string, field: ContextField) => `${prefix}_${contextNames[field]}`;
+  return {
+    prefixes,
+    names: new Set(prefixes.flatMap((prefix) => fields.map((field) => nameOf(prefix, field)))),
+    values: prefixes.flatMap((prefix) => [...values].map(([field, value]) => [nameOf(prefix, field), value] as const)),
+    unpinnable: [
+      ...['AMBIT', ...prefixes].map((prefix) => nameOf(prefix, 'trustLevel')),
+      ...listKeyFileNames(['AMBIT', ...prefixes]),
+    ],
+  };
+}
+
+function injectPlan<Server extends InjectableServer>(
+  servers: Readonly<Record<string, Server>>,
+  plan: InjectionPlan,
+  options: InjectionOptions,
+): Record<string, Injected<Server>> {
+  const entries = Object.entries(servers).map(([name, server]) => {
+    if (server.command === undefined) return [name, { ...server } as Injected<Server>] as const;
+    const env: Record<string, string> = { ...server.env };
+    if ((options.source ?? 'operator') !== 'operator') assertAllowed(name, env, plan.prefixes, whyVariableRefused);
+    for (const variable of plan.unpinnable) delete env[variable];
+    for (const [variable, value] of plan.values) if (!Object.hasOwn(env, variable)) env[variable] = value;
+    const override = findOverride(name, options);
+    assertAllowed(name, override, plan.prefixes, whyOverrideRefused);
+    return [name, { ...server, env: { ...env, ...override } } as Injected<Server>] as const;
+  });
+  return Object.fromEntries(entries);
+}
+
+const noOverrides: Readonly<Record<string, string>> = {};
+
+function findOverride(server: string, { overrides }: InjectionOptions): Readonly<Record<string, string>> {
+  return overrides !== undefined && Object.hasOwn(overrides, server) ? (overrides[server] ?? noOverrides) : noOverrides;
+}
+
+function assertAllowed(
+  server: string,
+  env: Readonly<Record<string, string>>,
+  prefixes: readonly string[],
+  findReason: (name: string, value: string, prefixes: readonly string[]) => string | undefined,
+): void {
+  for (const [variable, value] of Object.entries(env)) {
+    const why = findReason(variable, value, prefixes);
+    if (why === undefined) continue;
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The server "${server}" cannot be started with the variable ${variable}: ${why}.`,
+      hint: `Remove ${variable} from its environment.`,
+      rule: 'context',
+    });
+  }
+}
+
+/** Tells why a workspace may not set a variable for a server; undefined when it may. */
+export function whyOverrideRefused(name: string, value: string, prefixes: readonly string[]): string | undefined {
+  return isContextName(name, prefixes) ? reservedName : findDanger(name, value);
 }

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { isDotPath } from '../../config/load/configured-paths.ts';
-import type { Provenance } from '../../context/for-tools/inject-context.ts';
+import type { Provenance } from '../../context/for-tools/session-context.ts';
 import { commandLine } from '../../package-paths.ts';
 import type { Session } from '../../sessions/session.ts';
 import type { ServerLaunch } from '../../upstreams/access/launch.ts';

@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
-import type { JwtIssuer } from './claims.ts';
+import type { JwtIssuer } from './verify-jwt.ts';
 import { createJwtVerifier, type VerifiedJwt } from './verify-jwt.ts';
 
 /** Users and administrators that prove themselves with access tokens of identity providers. */

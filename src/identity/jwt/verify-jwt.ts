@@ -1,10 +1,10 @@
-import type { JWTPayload, JWTVerifyGetKey } from 'jose';
+import { createHash } from 'node:crypto';
+import type { JSONWebKeySet, JWTPayload, JWTVerifyGetKey } from 'jose';
 import { AmbitError } from '../../errors.ts';
 import { createConcurrencyLimit } from '../../lib/async/mutex.ts';
-import type { UserPrincipal } from '../principal.ts';
+import type { TrustLevel } from '../../rules/trust-level.ts';
+import type { AccessCeiling, TokenPermissions, UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
-import { createUserName, findCeiling, findPermissions, type JwtIssuer, readRoles, readScopes } from './claims.ts';
-import { createIssuerKeys, IssuerUnreachableError } from './issuer-keys.ts';
 
 export interface VerifiedJwt {
   /** Undefined when its roles give no access; it may still be an administrator. */
@@ -154,4 +154,187 @@ function describeRejection(error: unknown): string {
   const { code, claim } = error as { readonly code?: unknown; readonly claim?: unknown };
   if (typeof code !== 'string') return 'its signature or claims are not valid';
   return typeof claim === 'string' ? `${code} (${claim})` : code;
+}
+
+interface IssuerKeysOptions {
+  readonly jwksUri: string;
+  /** A monotonic clock in milliseconds: setting the system clock back must not keep old keys in use. */
+  readonly elapsed: () => number;
+}
+
+const freshMs = 600_000;
+/** The time for which known keys are used while the issuer is unreachable. */
+const staleMs = 3_600_000;
+/** The shortest time between two requests to the issuer, whatever tokens arrive. */
+const cooldownMs = 10_000;
+const timeoutMs = 5000;
+const maxBytes = 1024 * 1024;
+
+/**
+ * Creates the key source of an issuer, which fetches keys when a token needs them. A token with an unknown key leads to
+ * another fetch, since keys are rotated; but not every such token, or strangers could make us flood the issuer.
+ */
+async function createIssuerKeys({ jwksUri, elapsed }: IssuerKeysOptions): Promise<JWTVerifyGetKey> {
+  const { createLocalJWKSet, errors } = await import('jose');
+  let known: { readonly keys: ReturnType<typeof createLocalJWKSet>; readonly at: number } | undefined;
+  let askedAt = -Infinity;
+  let refreshing: Promise<void> | undefined;
+  let failure = '';
+
+  /** Fetches the keys unless it was tried a moment ago. `known` tells whether it succeeded. */
+  function refreshKeys(): Promise<void> {
+    if (refreshing !== undefined) return refreshing;
+    if (elapsed() - askedAt < cooldownMs) return Promise.resolve();
+    askedAt = elapsed();
+    const at = askedAt;
+    refreshing = fetchKeys(jwksUri)
+      .then((set) => {
+        known = { keys: createLocalJWKSet(set), at };
+      })
+      .catch((error: unknown) => {
+        failure = describeFailure(error);
+      })
+      .finally(() => {
+        refreshing = undefined;
+      });
+    return refreshing;
+  }
+
+  return async function issuerKeys(header, token) {
+    if (known === undefined || elapsed() - known.at >= freshMs) await refreshKeys();
+    const current = known;
+    if (current === undefined || elapsed() - current.at >= staleMs) throw new IssuerUnreachableError(failure);
+    try {
+      return await current.keys(header, token);
+    } catch (error) {
+      if (!(error instanceof errors.JWKSNoMatchingKey)) throw error;
+      await refreshKeys();
+      if (known === current || known === undefined) throw error;
+      return known.keys(header, token);
+    }
+  };
+}
+
+/** The keys of the issuer are unknown, so no token can be verified. */
+class IssuerUnreachableError extends Error {
+  override readonly name = 'IssuerUnreachable';
+}
+
+/** Describes a failure without repeating text of the issuer. */
+function describeFailure(error: unknown): string {
+  const { name, message, cause } = error as Error & { readonly cause?: { readonly code?: string } };
+  if (name === 'TimeoutError') return 'no answer in time';
+  return cause?.code ?? (error instanceof SyntaxError ? 'no JSON' : message);
+}
+
+/** Fetches the keys without following redirects, because the operator named this one address. */
+async function fetchKeys(jwksUri: string): Promise<JSONWebKeySet> {
+  const response = await fetch(jwksUri, {
+    redirect: 'manual',
+    signal: AbortSignal.timeout(timeoutMs),
+    headers: { accept: 'application/jwk-set+json, application/json' },
+  });
+  if (response.status !== 200 || response.body === null) {
+    await response.body?.cancel();
+    throw new Error(`status ${response.status}`);
+  }
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of response.body) {
+    length += part.length;
+    if (length > maxBytes) throw new Error('too long');
+    parts.push(part);
+  }
+  return JSON.parse(Buffer.concat(parts).toString('utf8')) as JSONWebKeySet;
+}
+
+/** An identity provider whose tokens are accepted, as configured. */
+export interface JwtIssuer {
+  readonly issuer: string;
+  readonly audience: readonly string[];
+  readonly jwksUri: string;
+  readonly userPrefix?: string | undefined;
+  /** `jwt` also accepts tokens that are not marked as access tokens. */
+  readonly tokenType: 'at+jwt' | 'jwt';
+  readonly algorithms: readonly string[];
+  readonly clockToleranceSeconds: number;
+  /** Scopes that every token needs. */
+  readonly scopes: readonly string[];
+  /** The scope that grants each permission. */
+  readonly permissions: Readonly<Record<string, string>>;
+  readonly roles?:
+    | {
+        readonly claim: string;
+        readonly map: Readonly<Record<string, RoleBounds>>;
+        readonly admin: readonly string[];
+      }
+    | undefined;
+}
+
+interface RoleBounds {
+  readonly trust: TrustLevel;
+  readonly workspaces?: readonly string[] | undefined;
+}
+
+const plainSubject = /^[A-Za-z0-9._@|:-]+$/;
+const maxUserLength = 128;
+const hashPrefix = 'sha256:';
+
+/** Creates the name of a user. Unusual subjects become hashes, and so do those that look like one. */
+function createUserName({ issuer, userPrefix }: JwtIssuer, subject: string): string {
+  // It must be unique among issuers, or their users would be mixed up.
+  const prefix = userPrefix ?? new URL(issuer).host;
+  const name = `${prefix}|${subject}`;
+  if (plainSubject.test(subject) && name.length <= maxUserLength && !subject.startsWith(hashPrefix)) return name;
+  return `${prefix}|${hashPrefix}${createHash('sha256').update(subject).digest('hex')}`;
+}
+
+/** Reads `scope` of RFC 9068, words in one text, and `scp` of some providers, a list or such a text. */
+function readScopes(payload: JWTPayload): string[] {
+  return [payload['scope'], payload['scp']].flatMap((claim) =>
+    typeof claim === 'string' ? claim.split(' ').filter((word) => word !== '') : listStrings(claim),
+  );
+}
+
+/** Reads the claim of that name, else the nested claim that its dotted parts name. */
+function readRoles(payload: JWTPayload, claim: string): string[] {
+  const found = readMember(payload, claim) ?? claim.split('.').reduce<unknown>(readMember, payload);
+  return typeof found === 'string' ? [found] : listStrings(found);
+}
+
+/** Finds what the roles of a token allow; undefined when roles are required and the token has none of them. */
+function findCeiling(issuer: JwtIssuer, roles: readonly string[]): AccessCeiling | undefined {
+  if (issuer.roles === undefined) return { trustLevel: 'sandboxed', workspaces: null, scopes: null };
+  const { map } = issuer.roles;
+  const granted = roles.flatMap((role) => (Object.hasOwn(map, role) ? [map[role] as RoleBounds] : []));
+  if (granted.length === 0) return undefined;
+  const workspaces = mergeWorkspaces(granted);
+  const direct = granted.filter(({ trust }) => trust === 'direct');
+  const trustLevel = direct.length > 0 ? 'direct' : 'sandboxed';
+  // Roles add up, but the trust of one does not apply to the workspaces of another.
+  const directWorkspaces = direct.length > 0 ? mergeWorkspaces(direct) : null;
+  const directIn =
+    directWorkspaces === null || directWorkspaces.length === workspaces?.length ? {} : { directIn: directWorkspaces };
+  // Permissions are not limited here, because each request brings those that scopes decide about.
+  return { trustLevel, ...directIn, workspaces, scopes: null };
+}
+
+/** Merges the workspaces of roles; null when one of them is not limited. */
+function mergeWorkspaces(roles: readonly RoleBounds[]): string[] | null {
+  if (roles.some((role) => role.workspaces === undefined)) return null;
+  return [...new Set(roles.flatMap((role) => role.workspaces ?? []))];
+}
+
+function findPermissions({ permissions }: JwtIssuer, scopes: readonly string[]): TokenPermissions {
+  const brought = Object.keys(permissions).filter((name) => scopes.includes(permissions[name] as string));
+  return { brought, governed: permissions };
+}
+
+function readMember(value: unknown, key: string): unknown {
+  if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+  return (value as Record<string, unknown>)[key];
+}
+
+function listStrings(value: unknown): string[] {
+  return Array.isArray(value) ? value.filter((each) => typeof each === 'string') : [];
 }

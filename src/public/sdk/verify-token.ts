@@ -3,8 +3,7 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import { type IncomingCall, isObject } from './call.ts';
 import { digestArguments } from './canonical-arguments.ts';
 import { parseTrustLevel, quoteValue, refuseContext } from './context.ts';
-import { findContextKey, hasValidHmac, isProcessKeyId } from './context-key.ts';
-import { getKeyFinder, type KeySource } from './keys.ts';
+import { findContextKey, getKeyFinder, hasValidHmac, isProcessKeyId, type KeySource } from './keys.ts';
 
 /** The keys that a server verifies with. A token chooses among them by its `kid` alone. */
 interface VerificationKeys {

@@ -1,13 +1,14 @@
 import { join } from 'node:path';
 import { findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
-import { explainInjection, type Provenance } from '../../context/for-tools/inject-context.ts';
 import type { Pseudonyms } from '../../context/for-tools/pseudonyms.ts';
 import {
   type ContextWorkspace,
   contextForScope,
   createSessionContext,
+  explainInjection,
   listKeyFileNames,
+  type Provenance,
   pseudonymizeContext,
   type ToolContext,
 } from '../../context/for-tools/session-context.ts';

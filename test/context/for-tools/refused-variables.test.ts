@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { whyOverrideRefused, whyVariableRefused } from '../../../src/context/for-tools/refused-variables.ts';
+import { whyVariableRefused } from '../../../src/context/for-tools/refused-variables.ts';
+import { whyOverrideRefused } from '../../../src/context/for-tools/session-context.ts';
 
 /** Each of them makes some program load or run something else than its command line says. */
 const dangerous = [

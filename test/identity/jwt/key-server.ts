@@ -3,7 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { exportJWK, type JWK, type JWTHeaderParameters, SignJWT } from 'jose';
 import { onTestFinished } from 'vitest';
-import type { JwtIssuer } from '../../../src/identity/jwt/claims.ts';
+import type { JwtIssuer } from '../../../src/identity/jwt/verify-jwt.ts';
 import { createJwtVerifier, type VerifiedJwt } from '../../../src/identity/jwt/verify-jwt.ts';
 import { parseToken } from '../../../src/identity/token.ts';
 import { freshKey } from '../../fresh-key.ts';

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { explainInjection, injectSessionContext } from '../../../src/context/for-tools/inject-context.ts';
 import type { ToolContext } from '../../../src/context/for-tools/session-context.ts';
+import { explainInjection, injectSessionContext } from '../../../src/context/for-tools/session-context.ts';
 import { isAmbitError } from '../../../src/errors.ts';
 import { proof } from '../../proof.ts';
 import { runBench } from '../../run-bench.ts';
@@ -289,7 +289,7 @@ describe('P10: injection costs little', () => {
         if (name.startsWith('.')) visit(resolve(dirname(file), name));
         else outside.add(name);
       }
-    })(join(repository, 'build/context/for-tools/inject-context.js'));
+    })(join(repository, 'build/context/for-tools/session-context.js'));
     expect(files.size).toBeGreaterThan(3);
     expect([...outside]).toEqual([]);
   });
