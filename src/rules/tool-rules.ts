@@ -1,9 +1,7 @@
 import type { RuleArguments } from '../protocol/rule-arguments.ts';
 import type { Condition, ConditionResult } from './condition.ts';
 import type { Decision, ReadArguments, RuleInput, RuleOutcome } from './decision.ts';
-import { requireCondition } from './load-conditions.ts';
 import type { SessionClaims } from './session-base.ts';
-import { createToolFilters, denyTool, type ToolFilters, type ToolFilterTexts } from './tool-filters.ts';
 import { compileToolPattern, type ToolPattern } from './tool-pattern.ts';
 
 /** A rule as written in the configuration. */
@@ -220,4 +218,97 @@ function createOutcome({ id, effect, condition }: Rule, verdict: ConditionResult
   const claims = condition?.claims ?? [];
   if ('error' in verdict) return { id, effect, outcome: 'error', error: verdict.error, claims };
   return { id, effect, outcome: verdict.holds ? 'holds' : 'does not hold', claims };
+}
+
+/** `servers.*.tools` of the configuration; patterns match the tool's own name. */
+export interface ToolFilterTexts {
+  readonly allow: readonly string[];
+  readonly deny: readonly string[];
+  /** The permission that a session needs, by pattern. */
+  readonly permissions: Readonly<Record<string, string>>;
+  /** The tool of Ambit to use instead, by pattern. */
+  readonly instead: Readonly<Record<string, string>>;
+  readonly hideReplaced: boolean;
+}
+
+interface ToolFilters {
+  findRefusal(tool: string, held: readonly string[]): Decision | undefined;
+  /** The claims that were needed to pass the filters. */
+  listClaims(tool: string): readonly string[];
+  /** The filters that apply to a session with these permissions. */
+  listActive(held: readonly string[]): readonly unknown[];
+}
+
+/** Creates the filters of a server; undefined if they allow everything. */
+function createToolFilters(server: string, texts: ToolFilterTexts | undefined): ToolFilters | undefined {
+  if (texts === undefined) return undefined;
+  const allow = texts.allow.map(compileToolPattern);
+  const deny = texts.deny.map(compileToolPattern);
+  const needs = Object.entries(texts.permissions).map(([text, permission]) => ({
+    ...compileToolPattern(text),
+    permission,
+  }));
+  const replaced = texts.hideReplaced ? listReplacements(texts) : [];
+  const open = texts.allow.includes('*');
+  if (open && deny.length === 0 && needs.length === 0 && replaced.length === 0) return undefined;
+  const key = `servers.${server}.tools`;
+  const fits = (tool: string) => (pattern: ToolPattern) => pattern.matches(tool);
+  // A restriction covers every spelling that a careless server might accept for a tool.
+  const resembles = (tool: string) => (pattern: ToolPattern) => pattern.resembles(tool);
+
+  return {
+    findRefusal(tool, held) {
+      const denying = deny.find(resembles(tool));
+      if (denying !== undefined) return denyTool(`${key}.deny`, `"${denying.text}" in ${key}.deny denies it`);
+      if (!open && !allow.some(fits(tool))) return denyTool(`${key}.allow`, `it is not in ${key}.allow`);
+      const better = replaced.find(resembles(tool));
+      if (better !== undefined) {
+        return { ...denyTool(`${key}.instead`, `"${better.by}" replaces it`), hint: `Call ${better.by}.` };
+      }
+      const missing = needs.find((need) => need.resembles(tool) && !held.includes(need.permission));
+      if (missing === undefined) return undefined;
+      const { permission } = missing;
+      return {
+        ...denyTool(`${key}.permissions`, `it needs the permission "${permission}", which the session does not have`),
+        hint: `Continue without this tool, or ask for a session created with "--permission ${permission}".`,
+        needs: needs.filter(resembles(tool)).map((need) => need.permission),
+        claims: ['session.permissions', 'tool'],
+      };
+    },
+    listClaims: (tool) => (needs.some(resembles(tool)) ? ['session.permissions'] : []),
+    listActive(held) {
+      const unmet = needs.filter(({ permission }) => !held.includes(permission)).map(({ text }) => text);
+      const hidden = replaced.map(({ text }) => text);
+      const nothing = open && deny.length === 0 && unmet.length === 0 && hidden.length === 0;
+      return nothing ? [] : [texts.allow, texts.deny, unmet, hidden];
+    },
+  };
+}
+
+export function listReplacements({
+  instead,
+}: Pick<ToolFilterTexts, 'instead'>): readonly (ToolPattern & { readonly by: string })[] {
+  return Object.entries(instead).map(([text, by]) => ({ ...compileToolPattern(text), by }));
+}
+
+function denyTool(rule: string, reason: string): Decision {
+  return { allowed: false, rule, reason, claims: ['tool'], rules: [] };
+}
+
+/** Compiles a condition, or returns the problem in words. */
+type CompileCondition = (text: string) => Condition | { readonly problem: string };
+
+let engine: CompileCondition | undefined;
+
+/** Loads the condition engine. It costs some milliseconds, so only a configuration with conditions loads it. */
+export async function loadConditions(): Promise<CompileCondition> {
+  engine ??= (await import('./condition.ts')).compileCondition;
+  return engine;
+}
+
+/** Returns a condition that was checked when its configuration was loaded. */
+function requireCondition(text: string): Condition {
+  const condition = engine?.(text) ?? { problem: 'it was not loaded' };
+  if ('problem' in condition) throw new Error(`a condition that cannot be evaluated: ${condition.problem}`);
+  return condition;
 }

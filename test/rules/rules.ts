@@ -1,8 +1,7 @@
 import { type RuleArguments, readRuleArguments } from '../../src/protocol/rule-arguments.ts';
-import { loadConditions } from '../../src/rules/load-conditions.ts';
 import type { SessionClaims } from '../../src/rules/session-base.ts';
-import type { ToolFilterTexts } from '../../src/rules/tool-filters.ts';
-import { createToolRules, type RuleText } from '../../src/rules/tool-rules.ts';
+import type { ToolFilterTexts } from '../../src/rules/tool-rules.ts';
+import { createToolRules, loadConditions, type RuleText } from '../../src/rules/tool-rules.ts';
 
 export const compile = await loadConditions();
 

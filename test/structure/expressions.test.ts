@@ -13,8 +13,8 @@ const bounded: Readonly<Record<string, string>> = {
   'src/lib/text/line-diff.ts [^\\n]*\\n|[^\\n]+$': 'the other way takes every line but the last',
   'src/workspaces/codebase/split-words.ts \\p{Lu}+(?!\\p{Ll})|\\p{Lu}?[\\p{Ll}\\p{Lo}\\p{Lm}\\p{Lt}]+|\\p{N}+':
     'a name of 64 characters',
-  'src/workspaces/session-folders/git/worktree.ts ^[-.]+|(?:\\.lock|[-.])+$': 'a name of a session, of 100 characters',
-  'src/workspaces/session-folders/git/worktree.ts (?:\\.lock|[-.])+$': 'a name of a session, of 100 characters',
+  'src/workspaces/session-folders/make-folder.ts ^[-.]+|(?:\\.lock|[-.])+$': 'a name of a session, of 100 characters',
+  'src/workspaces/session-folders/make-folder.ts (?:\\.lock|[-.])+$': 'a name of a session, of 100 characters',
 };
 
 interface Expression {

@@ -2,9 +2,9 @@ import { homedir } from 'node:os';
 import { basename, dirname, relative, resolve, sep } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { explainIssues } from '../explain/explain-issues.ts';
 import { type ConfigProblem, configInvalidError, showPath } from '../explain/problem.ts';
 import {
+  explainIssues,
   findImportedProblems,
   findMisplacedPatterns,
   findNotBuilt,

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { whyVariableRefused } from '../../context/for-tools/refused-variables.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
-import { explainIssues } from '../explain/explain-issues.ts';
 import { showPath, withoutSecretKeys } from '../explain/problem.ts';
+import { explainIssues } from '../schema/find-problems.ts';
 import { isMap, serverName } from '../schema/schema-parts.ts';
 import { serversSchema } from '../schema/schema-server.ts';
 

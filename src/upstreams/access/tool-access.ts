@@ -5,8 +5,7 @@ import type { Message } from '../../protocol/message.ts';
 import { readRuleArguments } from '../../protocol/rule-arguments.ts';
 import type { Decision, ReadArguments } from '../../rules/decision.ts';
 import type { SessionClaims } from '../../rules/session-base.ts';
-import { listReplacements } from '../../rules/tool-filters.ts';
-import { createToolRules, type ServerToolRules, type ToolRules } from '../../rules/tool-rules.ts';
+import { createToolRules, listReplacements, type ServerToolRules, type ToolRules } from '../../rules/tool-rules.ts';
 import { viewLike } from '../../sessions/narrowed-sessions.ts';
 import type { Session } from '../../sessions/session.ts';
 

@@ -17,9 +17,18 @@ import { claimDataDir, findExposureAbove } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { diffServerPins, diffToolPins, findExposedPins, type PinChange, type ToolChange } from './pin-diff.ts';
 import { findPinProblem, type ToolPins } from './pinned-tools.ts';
-import { type ApprovableServer, type FindFetchedPackage, readServerPins, type ServerPins } from './server-pins.ts';
+import {
+  type ApprovableServer,
+  diffServerPins,
+  diffToolPins,
+  type FindFetchedPackage,
+  findExposedPins,
+  type PinChange,
+  readServerPins,
+  type ServerPins,
+  type ToolChange,
+} from './server-pins.ts';
 
 const maxPlaces = 5;
 

@@ -1,7 +1,9 @@
 import { accessSync, closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
-import { delimiter, isAbsolute, join } from 'node:path';
+import { basename, delimiter, isAbsolute, join, relative } from 'node:path';
 import { isInside } from '../../config/load/resolve-symlinks.ts';
-import { hashValues } from '../../lib/json/canonical-json.ts';
+import { findExposure } from '../../lib/fs/private-files.ts';
+import { hashValues, sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { HttpServer, StdioServer } from '../definition.ts';
 import type { FileHashes } from './file-hashes.ts';
 import {
@@ -13,6 +15,7 @@ import {
   isFolder,
   tooManyFiles,
 } from './named-files.ts';
+import { listVariants, type ToolPin, type ToolPins } from './pinned-tools.ts';
 
 const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 
@@ -23,7 +26,7 @@ export type ApprovableServer =
   | Pick<StdioServer, 'name' | 'source' | 'folder' | 'kind' | 'command' | 'args' | 'env'>
   | Pick<HttpServer, 'name' | 'source' | 'folder' | 'kind' | 'url' | 'headers'>;
 
-export interface FilePin {
+interface FilePin {
   /** The path as the command line names it. */
   readonly path: string;
   /** The path after links are followed. */
@@ -200,4 +203,178 @@ function isScript(path: string): boolean {
     return false;
   }
   return head.toString('latin1') === '#!';
+}
+
+/** One difference between the approved and the current state. */
+export interface PinChange {
+  /** The subject, safe for everybody: no value, and no path outside the project. */
+  readonly place: string;
+  /** The whole difference in one line, for the operator. */
+  readonly line: string;
+}
+
+export interface ToolChange {
+  readonly tool: string;
+  readonly kind: 'added' | 'changed' | 'removed';
+  readonly changes: readonly PinChange[];
+}
+
+const createChange = (place: string, what: string): PinChange => ({
+  place: escapeControls(place),
+  line: escapeControls(`${place}: ${what}`),
+});
+
+export function diffServerPins(approved: ServerPins, now: ServerPins): PinChange[] {
+  if (approved.kind !== now.kind) return [createChange('transport', `${approved.kind} → ${now.kind}`)];
+  if (approved.kind === 'http' || now.kind === 'http') {
+    if (approved.kind !== 'http' || now.kind !== 'http') return [];
+    return [
+      ...(approved.url === now.url ? [] : [createChange('url', `${approved.url} → ${now.url}`)]),
+      ...diffValues('header', lowercaseNames(approved.headers), lowercaseNames(now.headers)),
+    ];
+  }
+  const shown = (path: string, { folder }: ServerPins): string => relativeInside(path, folder) ?? path;
+  const changes: PinChange[] = [];
+  if (approved.command !== now.command) {
+    changes.push(createChange('command', `${shown(approved.command, approved)} → ${shown(now.command, now)}`));
+  }
+  changes.push(...diffProgram(approved, now));
+  for (let i = 0; i < Math.max(approved.args.length, now.args.length); i++) {
+    const [before, after] = [approved.args[i], now.args[i]];
+    if (before === after) continue;
+    if (before === undefined) changes.push(createChange(`args[${i}]`, `added: ${shown(after as string, now)}`));
+    else if (after === undefined) changes.push(createChange(`args[${i}]`, `removed: ${shown(before, approved)}`));
+    else changes.push(createChange(`args[${i}]`, `${shown(before, approved)} → ${shown(after, now)}`));
+  }
+  const values = diffValues('env', approved.env, now.env);
+  return [...changes, ...values, ...diffFiles(approved, now), ...diffPackage(approved, now)];
+}
+
+type Stdio = Extract<ServerPins, { kind: 'stdio' }>;
+
+function diffProgram(approved: Stdio, now: Stdio): PinChange[] {
+  const [before, after] = [approved.program, now.program];
+  if ('missing' in after) return [createChange('command', after.missing)];
+  if ('missing' in before)
+    return approved.command === now.command ? [createChange('command', `now is ${after.real}`)] : [];
+  if (before.real !== after.real) return [createChange('command', `leads to ${after.real}, was ${before.real}`)];
+  return before.sha256 === after.sha256
+    ? []
+    : [createChange(`program ${publicPath(after.path, now.folder)}`, 'content changed')];
+}
+
+function diffPackage({ package: before }: Stdio, { package: after }: Stdio): PinChange[] {
+  if (before === undefined) return [];
+  const shown = (pin: typeof before) => `${pin.name} ${pin.version} (${pin.integrity.slice(0, 20)}…)`;
+  if (after === undefined) return [createChange('package', `${shown(before)} has changed since it was downloaded`)];
+  const same = before.name === after.name && before.version === after.version && before.integrity === after.integrity;
+  return same ? [] : [createChange('package', `${shown(before)} → ${shown(after)}`)];
+}
+
+function diffFiles(approved: Stdio, now: Stdio): PinChange[] {
+  const before = new Map(approved.files.map((file) => [file.path, file]));
+  const after = new Map(now.files.map((file) => [file.path, file]));
+  const about = (file: FilePin): string => `script ${publicPath(file.path, now.folder)}`;
+  const changed = now.files.flatMap((file) => {
+    const known = before.get(file.path);
+    // A new argument is a change of its own, so its file is not listed.
+    if (known === undefined) {
+      return approved.args.join('\0') === now.args.join('\0')
+        ? [createChange(about(file), 'is new since the approval, or was not pinned by an earlier version')]
+        : [];
+    }
+    if (known.real !== file.real) return [createChange(about(file), `leads to ${file.real}, was ${known.real}`)];
+    return known.sha256 === file.sha256 ? [] : [createChange(about(file), 'content changed')];
+  });
+  const gone = approved.files
+    .filter((file) => !after.has(file.path) && approved.args.join('\0') === now.args.join('\0'))
+    .map((file) => createChange(about(file), 'was removed or cannot be read'));
+  return [...changed, ...gone];
+}
+
+function diffValues(
+  what: string,
+  approved: Readonly<Record<string, string>>,
+  now: Readonly<Record<string, string>>,
+): PinChange[] {
+  const names = [...new Set([...Object.keys(approved), ...Object.keys(now)])].sort();
+  return names.flatMap((name) => {
+    const before = Object.hasOwn(approved, name) ? approved[name] : undefined;
+    const after = Object.hasOwn(now, name) ? now[name] : undefined;
+    if (before === after) return [];
+    const how = before === undefined ? 'added' : after === undefined ? 'removed' : 'value changed';
+    return [createChange(`${what} ${name}`, how)];
+  });
+}
+
+export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
+  const names = [...new Set([...Object.keys(pinned), ...Object.keys(now)])].sort();
+  return names.flatMap((tool): ToolChange[] => {
+    const before = Object.hasOwn(pinned, tool) ? pinned[tool] : undefined;
+    const after = Object.hasOwn(now, tool) ? now[tool] : undefined;
+    const place = `tool ${tool}`;
+    if (before === undefined)
+      return [{ tool, kind: 'added', changes: [createChange(place, 'is new since the approval')] }];
+    if (after === undefined) return [{ tool, kind: 'removed', changes: [createChange(place, 'was removed')] }];
+    const approved = listVariants(before);
+    const members = new Set(listVariants(after).flatMap((variant) => findChangedMembers(approved, variant)));
+    const changes = [...members].sort().map((member) => createChange(place, `${member} changed`));
+    return changes.length === 0 ? [] : [{ tool, kind: 'changed', changes }];
+  });
+}
+
+/** Finds the members in which a definition differs from the approved one that is most like it; none if one is equal. */
+function findChangedMembers(approved: readonly ToolPin[], now: ToolPin): readonly string[] {
+  const differences = approved.map((before) =>
+    [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((member) => !isSameMember(before, now, member)),
+  );
+  return differences.reduce((least, each) => (each.length < least.length ? each : least));
+}
+
+function isSameMember(before: ToolPin, now: ToolPin, member: string): boolean {
+  const [first, second] = [before, now].map((pin) => (Object.hasOwn(pin, member) ? pin[member] : undefined));
+  if (first !== undefined && second !== undefined) return first === second;
+  return member === 'execution' && taskSupportHashes.has(first ?? second);
+}
+
+/**
+ * The hashes of what `execution` says in MCP. It exists only between clients and servers of 2025-11-25, so clients of
+ * other versions get the same tool without it.
+ */
+const taskSupportHashes: ReadonlySet<string | undefined> = new Set(
+  ['forbidden', 'optional', 'required'].map((taskSupport) => sha256Hex(toCanonicalJson({ taskSupport }))),
+);
+
+function lowercaseNames(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).map(([name, hash]) => [name.toLowerCase(), hash]));
+}
+
+function relativeInside(path: string, folder: string): string | undefined {
+  if (!path.startsWith('/')) return undefined;
+  const inside = relative(folder, path);
+  return inside === '' || inside.startsWith('..') ? undefined : inside;
+}
+
+/** The path relative to the project, or only the last name of a path outside it. */
+function publicPath(path: string, folder: string): string {
+  return relativeInside(path, folder) ?? basename(path);
+}
+
+/**
+ * Finds the pinned files that another account could replace between the check and the start. Programs on PATH belong to
+ * the system: an account that may write there needs no such trick.
+ */
+export function findExposedPins(pinned: ServerPins): PinChange[] {
+  if (pinned.kind === 'http') return [];
+  const { program, files, folder, command } = pinned;
+  const isOwn = 'sha256' in program && (command.includes('/') || program.path.startsWith(`${folder}/`));
+  return [
+    ...(isOwn ? findFileExposure('program', program, folder) : []),
+    ...files.flatMap((file) => findFileExposure('script', file, folder)),
+  ];
+}
+
+function findFileExposure(what: 'program' | 'script', { path }: FilePin, folder: string): PinChange[] {
+  const exposed = findExposure(path);
+  return exposed === undefined ? [] : [createChange(`${what} ${publicPath(path, folder)}`, exposed)];
 }
