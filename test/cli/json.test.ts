@@ -50,7 +50,7 @@ const readElsewhere: Readonly<Record<string, string>> = {
   stop: 'test/journeys/background.test.ts',
   'server search': 'test/cli/registry/ask-registry.test.ts',
   serve: 'test/journeys/start-ambit.ts',
-  doctor: 'test/cli/doctor/examine.test.ts',
+  doctor: 'test/cli/commands/doctor.test.ts',
   login: 'test/cli/commands/login.test.ts',
   'credential set': 'test/cli/commands/credential.test.ts',
   'credential remove': 'test/cli/commands/credential.test.ts',

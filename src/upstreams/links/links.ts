@@ -20,8 +20,7 @@ import {
   ownHandshakeOpening,
   rejectsHandshake,
 } from './handshake.ts';
-import { createHandshakeDialect } from './http/handshake-dialect.ts';
-import { createModernDialect } from './http/modern-dialect.ts';
+import { createHandshakeDialect, createModernDialect } from './http/dialects.ts';
 import type { Remote } from './http/send-request.ts';
 import type { Link, OnServerMessage, UpstreamCall } from './link.ts';
 import { createLinkPool, evictIdleLink, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { expect, test } from 'vitest';
+import { parseGitConfig } from '../../../src/lib/git/configured-paths.ts';
 import { findCommandFiles } from '../../../src/lib/git/git-commands.ts';
-import { parseGitConfig } from '../../../src/lib/git/git-config.ts';
 import { proof } from '../../proof.ts';
 
 const written = [

@@ -2,8 +2,12 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
-import { renderExamination } from '../../../src/cli/commands/doctor.ts';
-import { describeLimits, type Examination, examineMachine } from '../../../src/cli/doctor/examine.ts';
+import {
+  describeLimits,
+  type Examination,
+  examineMachine,
+  renderExamination,
+} from '../../../src/cli/commands/doctor.ts';
 import type { Machine } from '../../../src/sandbox/common/machine.ts';
 import { bwrapFailed, bwrapMissing } from '../../../src/sandbox/common/sandbox-errors.ts';
 import { runAmbit } from '../../journeys/start-ambit.ts';

@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { queueConnections } from '../../../src/entrances/http/queue-connections.ts';
+import { queueConnections } from '../../../src/entrances/http/connections.ts';
 import { openRawSocket } from '../../journeys/hostile/raw-socket.ts';
 
 describe('S7: new connections', () => {
