@@ -1,9 +1,9 @@
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { findProgramOnPath } from '../common/find-program.ts';
 import { type NpmSources, readNpmSources } from './npm-sources.ts';
-import { type FetchHost, findNpmProgram, type PackageKind } from './package-kind.ts';
+import { type FetchHost, findNpmProgram, npmManifestFile, type PackageKind, writeNpmManifest } from './package-kind.ts';
 import { cacheFolder, settingsFolder, urlHost } from './package-sources.ts';
 import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
@@ -12,7 +12,6 @@ import { isRegistrySpec, refuseOffender, showWord, versionPattern } from './regi
 const hashPattern = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
 const dependencyGroups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;
 
-const manifestFile = 'package.json';
 const lockFile = 'bun.lock';
 const treeFlags = ['--no-progress', '--no-summary', '--backend=copyfile', '--linker=hoisted'];
 const fixedFlags = ['--ignore-scripts', ...treeFlags];
@@ -21,7 +20,7 @@ export const bunKind: PackageKind<NpmSources> = {
   tool: 'bunx',
   fetcher: 'bun',
   installHint: 'Install Bun, or write it as npx -y PACKAGE.',
-  lockFiles: [manifestFile, lockFile],
+  lockFiles: [npmManifestFile, lockFile],
   programFolder: 'node_modules/.bin',
 
   findSources(host) {
@@ -45,7 +44,7 @@ export const bunKind: PackageKind<NpmSources> = {
   },
 
   async resolve({ name, wanted }, folder, run) {
-    writeManifest(folder);
+    writeNpmManifest(folder);
     await run(['add', ...fixedFlags, '--lockfile-only', '--exact', `${name}@${wanted || 'latest'}`], folder);
   },
 
@@ -69,14 +68,10 @@ export const bunKind: PackageKind<NpmSources> = {
   async installDirectly({ name, wanted }, { folder, cache, locks }, run) {
     const flags = [...treeFlags, `--cwd=${folder}`, `--cache-dir=${join(cache, 'bun')}`];
     if (locks !== undefined) return run(['install', ...flags, '--frozen-lockfile', '--production'], folder);
-    writeManifest(folder);
+    writeNpmManifest(folder);
     await run(['add', ...flags, '--exact', `${name}@${wanted || 'latest'}`], folder);
   },
 };
-
-function writeManifest(folder: string): void {
-  writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
-}
 
 /** Refuses a file that names a registry: otherwise packages would come from the public registry instead. */
 function refuseBunfig(env: FetchHost['env']): void {

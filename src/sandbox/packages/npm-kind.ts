@@ -1,7 +1,6 @@
-import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type NpmSources, readNpmSources } from './npm-sources.ts';
-import { findNpmProgram, type PackageKind } from './package-kind.ts';
+import { findNpmProgram, npmManifestFile, type PackageKind, writeNpmManifest } from './package-kind.ts';
 import { urlHost } from './package-sources.ts';
 import { assertNoEscape } from './package-tree.ts';
 import { maxLockBytes, readPackageFile } from './read-package-file.ts';
@@ -33,7 +32,6 @@ const packageNameAt = (path: string): string => showWord(packagePath.exec(path)?
 
 const asRecord = (value: unknown): Record<string, unknown> => (isRecord(value) ? value : {});
 
-const manifestFile = 'package.json';
 const lockFile = 'package-lock.json';
 /** npm's own list of what it has installed. */
 const installedLockFile = 'node_modules/.package-lock.json';
@@ -73,13 +71,13 @@ export const npmKind: PackageKind<NpmSources> = {
   tool: 'npx',
   fetcher: 'npm',
   installHint: 'Install Node with npm, which includes npx.',
-  lockFiles: [manifestFile, lockFile],
+  lockFiles: [npmManifestFile, lockFile],
   programFolder: 'node_modules/.bin',
 
   findSources: ({ env, fetcher }) => readNpmSources(env, fetcher),
 
   async resolve({ name, wanted }, folder, run) {
-    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    writeNpmManifest(folder);
     const asked = `${name}@${wanted || 'latest'}`;
     await run(
       ['install', ...fixedFlags(folder), '--package-lock-only=true', '--save-exact', '--save-prod', '--', asked],
@@ -113,7 +111,7 @@ export const npmKind: PackageKind<NpmSources> = {
   async installDirectly({ name, wanted }, { folder, cache, locks }, run) {
     const flags = [...treeFlags(folder), `--cache=${join(cache, 'npm')}`, '--logs-max=0', '--package-lock-only=false'];
     if (locks !== undefined) return run(['install', ...flags], folder);
-    writeFileSync(join(folder, manifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+    writeNpmManifest(folder);
     await run(['install', ...flags, '--save-exact', '--save-prod', '--', `${name}@${wanted || 'latest'}`], folder);
   },
 };

@@ -1,4 +1,4 @@
-import { realpathSync } from 'node:fs';
+import { realpathSync, writeFileSync } from 'node:fs';
 import { basename, join, relative, sep } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import type { ProcessLaunch } from '../runner.ts';
@@ -6,6 +6,7 @@ import type { PackageCommand, PackageTool } from './package-command.ts';
 import type { PackageSources } from './package-sources.ts';
 import { maxManifestBytes, readFileStart, readPackageFile } from './read-package-file.ts';
 
+export const npmManifestFile = 'package.json';
 const maxLineBytes = 256;
 
 /** Reads the first line of a script, which says how the system starts it; empty for any other file. */
@@ -78,11 +79,16 @@ export interface FetchHost {
   readonly fetcher: string;
 }
 
+/** Writes the manifest of an empty project, which the tools of npm packages add the wanted package to. */
+export function writeNpmManifest(folder: string): void {
+  writeFileSync(join(folder, npmManifestFile), '{"private":true}\n', { flag: 'wx', mode: 0o600 });
+}
+
 /** Finds the program of an npm package: the named one, the only one, or the one with the name of the package. */
 export function findNpmProgram(wanted: PackageCommand, folder: string): StartCommand {
   const root = realpathSync.native(folder);
   const home = realpathSync.native(join(root, 'node_modules', wanted.name));
-  const manifest = join(relative(root, home), 'package.json');
+  const manifest = join(relative(root, home), npmManifestFile);
   const { bin } = JSON.parse(readPackageFile(root, manifest, maxManifestBytes)) as { readonly bin?: unknown };
   const own = wanted.name.replace(/^@[^/]*\//, '');
   const programs = new Map<string, unknown>(
