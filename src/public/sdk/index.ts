@@ -18,8 +18,13 @@ export {
   type WorkspaceQuestion,
 } from './guards.ts';
 export type { KeySource } from './keys.ts';
-export { type ContextOptions, type ReadOptions, readContext } from './read-context.ts';
-export { createReplayMemory, type ReplayMemory } from './replay-memory.ts';
+export {
+  type ContextOptions,
+  createReplayMemory,
+  type ReadOptions,
+  type ReplayMemory,
+  readContext,
+} from './read-context.ts';
 export {
   type ErrorResult,
   isSessionError,

@@ -2,7 +2,7 @@ import { lstat, mkdtemp, readdir } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { removeAllContainers } from '../container/container-notes.ts';
+import { removeAllContainers } from '../container/engine.ts';
 import { removeAllCgroups } from '../limits/cgroup-notes.ts';
 import { killUntilGone } from '../processes/process-family.ts';
 import { readProcess } from '../processes/process-table.ts';

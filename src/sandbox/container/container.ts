@@ -33,8 +33,15 @@ import {
   withMonitorCheck,
 } from '../processes/supervise.ts';
 import type { ProbeResult, ProcessLaunch, SandboxRunner } from '../runner.ts';
-import { noteContainer, removeContainer, removeContainerOf } from './container-notes.ts';
-import { type Engine, EngineError, findEngines, runEngine } from './engine.ts';
+import {
+  type Engine,
+  EngineError,
+  findEngines,
+  noteContainer,
+  removeContainer,
+  removeContainerOf,
+  runEngine,
+} from './engine.ts';
 import { ensureImage } from './local-image.ts';
 import { seccompProfile } from './seccomp-profile.ts';
 import { type EngineSetup, type StartedContainer, type StartRequest, startContainer } from './start-container.ts';

@@ -93,12 +93,10 @@ export async function killUntilGone(family: ProcessFamily, options: KillOptions)
  * traced to it.
  */
 function killFamilyOnce(family: ProcessFamily): number {
+  const isPossible = (entry: ProcessEntry) => isCandidate(entry, family);
   const stopped = new Set<string>();
   for (let pass = 1; ; pass++) {
-    const found = findFamily(
-      listProcesses((entry) => isCandidate(entry, family)),
-      family,
-    );
+    const found = findFamily(listProcesses(isPossible), family);
     const running = found.filter((entry) => !stopped.has(`${entry.pid} ${entry.start}`));
     if (running.length === 0 || pass === stopPasses) {
       for (const entry of found) signalProcess(entry, 'SIGKILL', withGroup(entry));

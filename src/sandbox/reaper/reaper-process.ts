@@ -4,7 +4,7 @@ import { closeSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { isOwnedBy } from '../common/instance-owner.ts';
-import { removeAllContainers, removeContainerOf } from '../container/container-notes.ts';
+import { removeAllContainers, removeContainerOf } from '../container/engine.ts';
 import { removeAllCgroups, removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { killUntilGone, type ProcessFamily } from '../processes/process-family.ts';
 import { findInheritedDescriptors, type ProcessEntry, readProcess, readStartTime } from '../processes/process-table.ts';
