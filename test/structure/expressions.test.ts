@@ -11,7 +11,7 @@ const bounded: Readonly<Record<string, string>> = {
   'src/lib/redact/redact-settings.ts ^("[^"]*"|\'[^\']*\'|[^\\s"\']+?)(\\s*:(?=\\s|$)|\\s+)':
     'a line of 4 KB, and no blank is in the run',
   'src/lib/text/line-diff.ts [^\\n]*\\n|[^\\n]+$': 'the other way takes every line but the last',
-  'src/workspaces/codebase/split-words.ts \\p{Lu}+(?!\\p{Ll})|\\p{Lu}?[\\p{Ll}\\p{Lo}\\p{Lm}\\p{Lt}]+|\\p{N}+':
+  'src/lib/text/split-words.ts \\p{Lu}+(?!\\p{Ll})|\\p{Lu}?[\\p{Ll}\\p{Lo}\\p{Lm}\\p{Lt}]+|\\p{N}+':
     'a name of 64 characters',
   'src/workspaces/session-folders/make-folder.ts ^[-.]+|(?:\\.lock|[-.])+$': 'a name of a session, of 100 characters',
   'src/workspaces/session-folders/make-folder.ts (?:\\.lock|[-.])+$': 'a name of a session, of 100 characters',

@@ -1,4 +1,5 @@
 import { AmbitError } from '../../errors.ts';
+import { splitQuestion, splitWords } from '../../lib/text/split-words.ts';
 import { parseExpression } from '../search/expression.ts';
 import { findPaths, readAhead } from '../search/grep.ts';
 import { decodeText } from '../search/grep-file.ts';
@@ -11,7 +12,6 @@ import type { Candidate } from './index-database.ts';
 import { IndexError } from './index-thread.ts';
 import { maxGap, type RankedMatch, type RankOptions, type ReadPassage, rankMatches } from './rank-matches.ts';
 import { eachPassage, type Passage, splitLines, takePassage } from './split-passages.ts';
-import { splitQuestion, splitWords } from './split-words.ts';
 
 export interface CodebaseQuery {
   readonly question: string;

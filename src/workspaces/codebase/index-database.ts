@@ -1,6 +1,6 @@
+import { splitWords } from '../../lib/text/split-words.ts';
 import type { Database } from '../../stores/sqlite/driver.ts';
 import { splitPassages } from './split-passages.ts';
-import { splitWords } from './split-words.ts';
 
 /** A file to be indexed, and the mark by which a change of it is noticed. */
 export interface FileMark {

@@ -1,6 +1,6 @@
+import { findSpellings, splitWords } from '../../lib/text/split-words.ts';
 import { createSearchBudget, type SearchBudget } from '../search/search-budget.ts';
 import type { Passage } from './split-passages.ts';
-import { splitWords } from './split-words.ts';
 
 /** A passage that was read from a file of the session. */
 export interface ReadPassage extends Passage {
@@ -224,19 +224,8 @@ function explainMatch({ names, text, path }: ReadPassage, found: FoundWords): st
   const shown = [...new Set(named)].slice(0, maxShownNames).join(', ');
   const parts = [
     ...(shown === '' ? [] : [`defines ${shown}`]),
-    ...(found.text.length === 0 ? [] : [`contains ${findSpellings(text, found.text)}`]),
-    ...(found.path.length === 0 ? [] : [`path contains ${findSpellings(path, found.path)}`]),
+    ...(found.text.length === 0 ? [] : [`contains ${findSpellings(text, found.text).join(', ')}`]),
+    ...(found.path.length === 0 ? [] : [`path contains ${findSpellings(path, found.path).join(', ')}`]),
   ];
   return parts.length === 0 ? 'similar in meaning' : parts.join('; ');
-}
-
-/** Returns the words as they are written in the text. */
-function findSpellings(text: string, terms: readonly string[]): string {
-  const spellings = new Map<string, string>();
-  for (const [name] of text.matchAll(/[\p{L}\p{N}]+/gu)) {
-    for (const word of splitWords(name)) {
-      if (terms.includes(word) && !spellings.has(word)) spellings.set(word, name);
-    }
-  }
-  return [...new Set(terms.flatMap((term) => spellings.get(term) ?? []))].slice(0, 8).join(', ');
 }

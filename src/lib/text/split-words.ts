@@ -1,4 +1,4 @@
-import { copyText } from '../../lib/text/copy-text.ts';
+import { copyText } from './copy-text.ts';
 
 /** Words longer than this are data, not names. */
 const maxWordLength = 64;
@@ -6,6 +6,7 @@ const maxWordLength = 64;
 const maxRunLength = 2000;
 const maxCached = 50_000;
 const maxTerms = 24;
+const maxSpellings = 8;
 
 /** Words of questions that say nothing about the code. */
 const fillerWords = new Set(
@@ -117,6 +118,17 @@ export function splitQuestion(question: string): string[] {
   const words = new Set(splitWords((kept.length > 0 ? kept : filler).join(' ')));
   const long = [...words].filter((word) => word.length > 1);
   return (long.length > 0 ? long : [...words]).slice(0, maxTerms);
+}
+
+/** Returns the words of a question as they are written in a text. Words that are not in it are left out. */
+export function findSpellings(text: string, terms: readonly string[]): string[] {
+  const spellings = new Map<string, string>();
+  for (const [name] of text.matchAll(/[\p{L}\p{N}]+/gu)) {
+    for (const word of splitWords(name)) {
+      if (terms.includes(word) && !spellings.has(word)) spellings.set(word, name);
+    }
+  }
+  return [...new Set(terms.flatMap((term) => spellings.get(term) ?? []))].slice(0, maxSpellings);
 }
 
 function splitName(name: string): readonly string[] {
