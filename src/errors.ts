@@ -294,6 +294,13 @@ export const errorTable = {
     rpc: 1036,
     retryable: false,
   },
+  INBOX_FULL: {
+    sentence: 'The inbox of that session is full.',
+    hint: 'Wait until the other agent has read and acknowledged messages, then send again.',
+    http: 429,
+    rpc: 1060,
+    retryable: true,
+  },
   CONFIG_INVALID: {
     sentence: 'The configuration is not valid.',
     hint: 'Correct the lines listed, then start again.',

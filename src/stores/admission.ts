@@ -28,7 +28,10 @@ export interface Admission {
   readonly holdMs?: number;
   /** The concurrent calls that the lease counts for, up to 1,000,000; 1 by default, 0 with `calls: 0`. */
   readonly places?: number;
-  /** A session is always counted. A user or workspace is counted when it has limits here. */
+  /**
+   * A session is always counted. A user or workspace is counted when it has limits here and the session has no parent:
+   * each call of a child is also admitted for its ancestors, and must count once.
+   */
   readonly limits?: Readonly<Partial<Record<Scope, Limits>>>;
 }
 

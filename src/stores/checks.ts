@@ -1,9 +1,13 @@
 import { AmbitError } from '../errors.ts';
 import type { Admission, Limits, Spent } from './admission.ts';
-import type { AtVersion, DocumentLimits, DocumentListOptions } from './documents.ts';
+import type { AtVersion, DocumentLimits, DocumentListOptions, PutOptions } from './documents.ts';
+import { type MessageLimits, type MessageListOptions, maxMessageBytes, type NewMessage } from './inbox.ts';
 import { type JsonValue, type NewSession, type SessionChange, toBody } from './record.ts';
 import type { SetOptions, StateListOptions } from './state.ts';
 import type { Caps, PageRequest, SessionFilter, StateLimits } from './store.ts';
+
+/** The most bytes of the task of a session. */
+export const maxTaskBytes = 4096;
 
 /** Checks that all stores share. Half a surrogate pair cannot be stored, and would make two different names equal. */
 const idPattern = /^[a-z0-9][a-z0-9-]{0,127}$/;
@@ -28,11 +32,14 @@ export function checkNew(session: NewSession, caps: Caps): void {
   checkId(session.id);
   if (session.parentId !== null) checkId(session.parentId);
   for (const [field, value] of Object.entries(toBody(session))) {
-    if (typeof value === 'string') checkText(field === 'userId' ? 'user' : field, value);
+    if (typeof value === 'string') {
+      checkText(field === 'userId' ? 'user' : field, value, field === 'task' ? maxTaskBytes : max.text);
+    }
   }
   checkCount('ttlSeconds', session.ttlSeconds, 1, max.ttlSeconds);
   checkCount('lifetimeSeconds', session.lifetimeSeconds, 1, max.ttlSeconds);
   checkCount('caps.perUser', caps.perUser, 1);
+  checkCount('caps.perParent', caps.perParent, 1);
   checkCount('caps.inAll', caps.inAll, 1);
 }
 
@@ -124,13 +131,29 @@ export function checkMark(id: string, key: string, value: string): void {
   if (value !== '') checkText('mark', value, max.mark);
 }
 
+export function checkMessage({ from, to, text }: NewMessage, limits: MessageLimits): void {
+  checkId(from);
+  checkId(to);
+  checkText('message', text, maxMessageBytes);
+  checkCount('perMinute', limits.perMinute, 1, 60_000);
+  checkCount('messages', limits.messages, 1);
+  checkCount('bytes', limits.bytes, 1);
+}
+
+export function checkMessageList(id: string, { after, limit }: MessageListOptions): void {
+  checkId(id);
+  checkCount('after', after, 0);
+  checkCount('limit', limit, 1, max.page);
+}
+
 /** Tells whether a write expects another version than the current one. */
 export function isConflict({ expectedVersion }: AtVersion, version: number): boolean {
   return expectedVersion !== undefined && expectedVersion !== version;
 }
 
-export function checkDocument(collection: string, key: string, options: AtVersion = {}): void {
+export function checkDocument(collection: string, key: string, options: PutOptions = {}): void {
   checkCollection(collection);
+  checkCount('maxDocuments', options.maxDocuments, 1);
   checkText('key', key);
   checkCount('expectedVersion', options.expectedVersion, 0);
 }

@@ -2,7 +2,7 @@
 export interface Documents {
   get(collection: string, key: string): Promise<Document | undefined>;
   /** With `expectedVersion` it writes only if the document has that version; 0 means that there is no document. */
-  put(collection: string, key: string, text: string, options?: AtVersion): Promise<DocumentPut>;
+  put(collection: string, key: string, text: string, options?: PutOptions): Promise<DocumentPut>;
   delete(collection: string, key: string, options?: AtVersion): Promise<DocumentDeleted>;
   /** Sorted by the bytes of their keys. A page may hold fewer than asked for; the last one has no `next`. */
   list(collection: string, options?: DocumentListOptions): Promise<DocumentPage>;
@@ -17,6 +17,11 @@ export interface Document {
 
 export interface AtVersion {
   readonly expectedVersion?: number;
+}
+
+export interface PutOptions extends AtVersion {
+  /** The most documents of this collection, if fewer than the store allows. */
+  readonly maxDocuments?: number;
 }
 
 export type DocumentPut =
@@ -50,7 +55,7 @@ export interface DocumentLimits {
   readonly documents: number;
 }
 
-export const defaultDocumentLimits: DocumentLimits = { textBytes: 65_536, documents: 10_000 };
+export const defaultDocumentLimits: DocumentLimits = { textBytes: 131_072, documents: 10_000 };
 
 /** A page ends when its texts reach this size, so that a listing neither blocks others nor fills the memory. */
 export const maxPageBytes = 1_048_576;

@@ -19,8 +19,17 @@ export type {
   DocumentPage,
   DocumentPut,
   Documents,
+  PutOptions,
 } from './documents.ts';
 export type { Change } from './feed.ts';
+export type {
+  MessageLimits,
+  MessageListOptions,
+  MessageSent,
+  NewMessage,
+  SessionInboxes,
+  StoredMessage,
+} from './inbox.ts';
 export { openMemoryStore } from './memory/memory-store.ts';
 export type { EndReason, JsonValue, NewSession, SessionChange, SessionRecord, Tombstone } from './record.ts';
 export { openRedisStore, type RedisStoreOptions } from './redis/redis-store.ts';

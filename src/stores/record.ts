@@ -1,5 +1,6 @@
 import { AmbitError } from '../errors.ts';
 import type { SessionBase } from '../rules/session-base.ts';
+import type { Limits } from './admission.ts';
 
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 
@@ -12,6 +13,10 @@ export interface SessionRecord extends SessionBase {
   readonly parentId: string | null;
   /** The API key it was opened with. The session ends when the key is revoked. */
   readonly keyId: string | null;
+  /** The work that the session was opened for, in words. */
+  readonly task: string | null;
+  /** Limits of its own, below those of the configuration. */
+  readonly quotas: Limits | null;
   /** Notes of the orchestrator. Tools do not get them. */
   readonly metadata: { readonly [key: string]: JsonValue };
   /** One digest for each token of this session. */
@@ -61,7 +66,7 @@ export const remainsMs = 3_600_000;
 export interface RecordBody extends Omit<NewSession, 'lifetimeSeconds' | 'ttlSeconds'> {}
 
 export function toBody(session: RecordBody): RecordBody {
-  const { id, name, userId, agentId, workspaceId, parentId, keyId } = session;
+  const { id, name, userId, agentId, workspaceId, parentId, keyId, task, quotas } = session;
   const { trustLevel, permissions, servers, metadata, tokenDigests } = session;
   return {
     id,
@@ -71,6 +76,8 @@ export function toBody(session: RecordBody): RecordBody {
     workspaceId,
     parentId,
     keyId,
+    task,
+    quotas,
     trustLevel,
     permissions,
     servers,

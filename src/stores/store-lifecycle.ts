@@ -28,6 +28,7 @@ export function refuseWhenClosed(store: SessionStore): SessionStore {
     ...guard(store),
     state: guard(store.state),
     marks: guard(store.marks),
+    inboxes: guard(store.inboxes),
     documents: guard(store.documents),
     watch: store.watch,
     close() {

@@ -1,6 +1,7 @@
 import type { Admission, Spent, StoredUse, Verdict } from './admission.ts';
 import type { DocumentLimits, Documents } from './documents.ts';
 import type { Change } from './feed.ts';
+import type { SessionInboxes } from './inbox.ts';
 import type { EndReason, NewSession, SessionChange, SessionRecord, Tombstone } from './record.ts';
 import type { SessionMarks, SessionStateStore } from './state.ts';
 
@@ -13,7 +14,7 @@ import type { SessionMarks, SessionStateStore } from './state.ts';
  * - An answer is final: written data survives a crash as far as `capabilities.durable` says. Only counters and
  *   `lastActiveAt` may be behind, by a second at most.
  * - Time is the store's own. To every method a session is gone at the very instant it expires, swept or not.
- * - State, marks and leases end with their session. Its remains stay until an hour after `endsAt`, so that its id is not
+ * - State, marks, messages and leases end with their session. Its remains stay until an hour after `endsAt`, so that its id is not
  *   used again and a late write does not bring it back.
  * - A store that was unavailable works again without help. Nothing is queued meanwhile.
  */
@@ -48,11 +49,12 @@ export interface SessionStore {
 
   readonly state: SessionStateStore;
   readonly marks: SessionMarks;
+  readonly inboxes: SessionInboxes;
   readonly documents: Documents;
 
   /**
-   * Reports, within a second, every session that is created, changed or ended and every document that is written or
-   * deleted, by any process. Listeners ignore kinds that they do not know. The returned function stops it.
+   * Reports, within a second, every session that is created, changed or ended, every message, and every document that
+   * is written or deleted, by any process. Listeners ignore kinds that they do not know. The returned function stops it.
    */
   watch(listener: (change: Change) => void): () => void;
   /** Removes expired sessions and returns their number. A store does so by itself every second. */
@@ -75,6 +77,8 @@ export interface StoreCapabilities {
 export interface Caps {
   /** The most live sessions of the session's user. */
   readonly perUser?: number;
+  /** The most live children of the session's parent. */
+  readonly perParent?: number;
   /** The most live sessions in the store. */
   readonly inAll?: number;
 }

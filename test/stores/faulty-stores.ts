@@ -21,6 +21,15 @@ export const faults: Readonly<Record<string, Fault>> = {
       },
     };
   },
+  'delivers a message again after it was acknowledged': (good) => ({
+    inboxes: {
+      ...good.inboxes,
+      acknowledge: async (id, upTo) => (await good.inboxes.list(id)).filter(({ number }) => number <= upTo).length,
+    },
+  }),
+  'takes messages without a limit': (good) => ({
+    inboxes: { ...good.inboxes, send: (message, limits) => good.inboxes.send(message, { ...limits, messages: 1e6 }) },
+  }),
   'lets the last write win': (good) => ({
     async update(id, version, change) {
       const now = await good.get(id);

@@ -54,6 +54,8 @@ const sessions: fc.Arbitrary<NewSession> = fc.record({
   workspaceId: fc.constantFrom(null, 'garden'),
   parentId: fc.constant(null),
   keyId: fc.constant(null),
+  task: fc.constant(null),
+  quotas: fc.constant(null),
   trustLevel: fc.constantFrom('direct', 'sandboxed'),
   permissions: fc.constantFrom([], ['a']),
   servers: fc.constant(null),

@@ -92,7 +92,7 @@ function listAccounts(session: MemorySession, request: Admission, ledger: Ledger
       return [{ scope, limits, counters: session.counters, underWay: countUnderWay(session, now) }];
     let count = 0;
     if (limits.concurrentCalls !== undefined) {
-      for (const sibling of ledger.sessionsOf(scope, owner)) count += countUnderWay(sibling, now);
+      for (const each of ledger.sessionsOf(scope, owner)) if (each.parentId === null) count += countUnderWay(each, now);
     }
     const counters = ledger.counters.get(accountName(scope, owner)) ?? noCounters;
     return [{ scope, limits, counters, underWay: count }];
@@ -101,6 +101,8 @@ function listAccounts(session: MemorySession, request: Admission, ledger: Ledger
 
 function findOwner(session: MemorySession, scope: Scope): string | null {
   if (scope === 'session') return session.id;
+  // The calls of a child count with its root.
+  if (session.parentId !== null) return null;
   return scope === 'user' ? session.userId : session.workspaceId;
 }
 

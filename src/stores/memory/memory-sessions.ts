@@ -1,5 +1,6 @@
 import type { HeldLease } from '../admission.ts';
 import type { ChangeFeed } from '../feed.ts';
+import type { StoredMessage } from '../inbox.ts';
 import { type Counters, noCounters } from '../quota.ts';
 import { type EndReason, type NewSession, type RecordBody, remainsMs, type SessionRecord, toBody } from '../record.ts';
 import type { Caps, Created, Gone, SessionFilter } from '../store.ts';
@@ -34,6 +35,11 @@ export interface MemorySession
   readonly leases: Map<string, MemoryLease>;
   readonly state: Map<string, MemoryStateEntry>;
   readonly marks: Map<string, string>;
+  /** The messages that are not acknowledged, and the number of the last one ever received. */
+  readonly inbox: StoredMessage[];
+  lastMessage: number;
+  /** The pace of the messages that it sends. */
+  messagePaceUs: number;
 }
 
 export interface MemorySessions {
@@ -68,6 +74,7 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
     held.leases.clear();
     held.state.clear();
     held.marks.clear();
+    held.inbox.length = 0;
     tombstones.set(held.id, held);
     if (tombstones.size > maxTombstones) tombstones.delete(tombstones.keys().next().value as string);
     feed.publish({ kind: 'ended', id: held.id, reason, here: true });
@@ -103,6 +110,10 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
         return { outcome: 'exists', what: 'name' };
       }
       if (caps.perUser !== undefined && own.length >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
+      if (caps.perParent !== undefined && session.parentId !== null) {
+        const siblings = own.filter(({ parentId }) => parentId === session.parentId);
+        if (siblings.length >= caps.perParent) return { outcome: 'full', cap: 'perParent' };
+      }
       if (caps.inAll !== undefined && !makeRoom(caps.inAll)) return { outcome: 'full', cap: 'inAll' };
       const held = createMemorySession(session, now());
       live.set(held.id, held);
@@ -174,6 +185,9 @@ function createMemorySession(session: NewSession, now: number): MemorySession {
     leases: new Map(),
     state: new Map(),
     marks: new Map(),
+    inbox: [],
+    lastMessage: 0,
+    messagePaceUs: 0,
   };
 }
 

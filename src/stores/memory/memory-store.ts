@@ -27,6 +27,7 @@ import { bestMatches, isReference } from '../session-references.ts';
 import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { admitCall, type Ledger, settleLease } from './memory-admission.ts';
+import { createMemoryInboxes } from './memory-inbox.ts';
 import {
   countUnderWay,
   createMemorySessions,
@@ -166,6 +167,7 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
 
     state: createMemoryState(lookup, { ...defaultStateLimits, ...options.stateLimits }),
     marks: createMemoryMarks(lookup),
+    inboxes: createMemoryInboxes(lookup, feed),
     documents: createMemoryDocuments({ ...defaultDocumentLimits, ...options.documentLimits }, feed),
     watch: feed.watch,
     sweep: async () => sweepAll(),
@@ -200,7 +202,8 @@ function createMemoryDocuments(limits: DocumentLimits, feed: ChangeFeed): Docume
       const version = target.documents.get(key)?.version ?? 0;
       if (isConflict(options, version)) return { outcome: 'conflict', version };
       if (!fits) return { outcome: 'full', limit: 'textBytes' };
-      if (version === 0 && target.documents.size >= limits.documents) return { outcome: 'full', limit: 'documents' };
+      const max = Math.min(limits.documents, options.maxDocuments ?? limits.documents);
+      if (version === 0 && target.documents.size >= max) return { outcome: 'full', limit: 'documents' };
       target.version++;
       target.documents.set(key, { key, text, version: target.version });
       feed.publish({ kind: 'document', collection, key });

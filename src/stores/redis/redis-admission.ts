@@ -23,11 +23,22 @@ local function under_way(key)
 end
 `;
 
+/** The keys of the calls under way that a lease counts in. The calls of a child count with its root. */
+const countedInFunction = `
+local function counted_in(s)
+  local keys = { P .. 'c:' .. s.id }
+  if s.p then return keys end
+  keys[2] = P .. 'c:u:' .. s.u
+  if s.w then keys[3] = P .. 'c:w:' .. s.w end
+  return keys
+end
+`;
+
 /**
  * The script of every request. The pace is kept in whole microseconds, so that it stays exact. The limits of each scope
  * are five arguments: calls per minute, burst, concurrent calls, total calls, total bytes.
  */
-const admitScript = prepareScript(`${underWayFunction}
+const admitScript = prepareScript(`${underWayFunction}${countedInFunction}
 local id, version, calls, bytes, lease, hold, places = unpack(ARGV, 2)
 calls, bytes, places = tonumber(calls), tonumber(bytes), tonumber(places)
 local s = load(id)
@@ -51,8 +62,8 @@ local function account(scope, first, key, held)
   accounts[#accounts + 1] = a
 end
 account('session', 9, P .. 's:' .. id, P .. 'c:' .. id)
-if ARGV[24] == '1' then account('user', 14, P .. 'q:u:' .. s.u, P .. 'c:u:' .. s.u) end
-if ARGV[25] == '1' and s.w then account('workspace', 19, P .. 'q:w:' .. s.w, P .. 'c:w:' .. s.w) end
+if ARGV[24] == '1' and not s.p then account('user', 14, P .. 'q:u:' .. s.u, P .. 'c:u:' .. s.u) end
+if ARGV[25] == '1' and s.w and not s.p then account('workspace', 19, P .. 'q:w:' .. s.w, P .. 'c:w:' .. s.w) end
 
 local refusal
 local function refuse(a, limit, allowed, wait)
@@ -100,8 +111,7 @@ if lease ~= '' then
   redis.call('ZADD', P .. 'h:' .. id, until_ms, lease)
   redis.call('HSET', P .. 'l:' .. id, lease, int(places) .. ' ' .. int(calls) .. ' ' .. int(math.floor(T / day_ms)))
   if places > 0 then
-    local keys = { P .. 'c:' .. id, P .. 'c:u:' .. s.u }
-    if s.w then keys[3] = P .. 'c:w:' .. s.w end
+    local keys = counted_in(s)
     for _, key in ipairs(keys) do
       redis.call('ZREMRANGEBYSCORE', key, '-inf', int(T))
       redis.call('ZADD', key, until_ms, lease .. ' ' .. int(places))
@@ -129,7 +139,7 @@ return { f[1], f[2], int(under_way(P .. 'c:' .. id)), leases }
  * where it stays as it is, and `unused` where nothing is said about the calls. Each scope has an argument with its calls per minute; user and workspace have one before it
  * that says whether calls are returned to them.
  */
-const settleFunctions = `
+const settleFunctions = `${countedInFunction}
 local id, lease, hold, fewer, bytes, unused, ago, own_pace, user, user_pace, workspace, workspace_pace = unpack(ARGV, 2)
 bytes = tonumber(bytes)
 local day = math.floor(T / 86400000)
@@ -143,8 +153,7 @@ local open = calls
 if unused ~= '' then open = 0 end
 unused = math.min(tonumber(unused) or 0, calls)
 local member = lease .. ' ' .. int(places)
-local keys = { P .. 'c:' .. id, P .. 'c:u:' .. s.u }
-if s.w then keys[3] = P .. 'c:w:' .. s.w end
+local keys = counted_in(s)
 
 local function give_back(key, named, per_minute, today)
   if unused == 0 then return end
@@ -169,6 +178,7 @@ local function settle_all()
   if bytes == 0 and unused == 0 then return end
   if bytes > 0 then redis.call('HINCRBY', P .. 's:' .. id, 'y', int(bytes)) end
   give_back(P .. 's:' .. id, '1', own_pace, true)
+  if s.p then return end
   settle(P .. 'q:u:' .. s.u, user, user_pace)
   if s.w then settle(P .. 'q:w:' .. s.w, workspace, workspace_pace) end
 end

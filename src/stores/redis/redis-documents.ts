@@ -71,8 +71,9 @@ export function createRedisDocuments(connection: RedisConnection, limits: Docume
     async put(collection, key, text, options = {}) {
       checkDocument(collection, key, options);
       const fits = fitsDocument(text, limits);
-      const { expectedVersion = '' } = options;
-      const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', limits.documents];
+      const { expectedVersion = '', maxDocuments = limits.documents } = options;
+      const max = Math.min(limits.documents, maxDocuments);
+      const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', max];
       const [status, detail] = toList(await connection.run(putScript, ...values));
       if (status === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
       return { outcome: status === 'written' ? 'written' : 'conflict', version: Number(detail) };

@@ -1,11 +1,11 @@
 import { checkChange, checkFilter, checkId, checkNew, readCursor } from '../checks.ts';
 import { applyChange, isRestricted, type SessionRecord, toBody } from '../record.ts';
 import { isPrefix, isReference, maxMatches } from '../session-references.ts';
-import type { SessionFilter, SessionStore } from '../store.ts';
+import type { Caps, SessionFilter, SessionStore } from '../store.ts';
 import { parseGone, parseRecord, prepareScript, type RedisConnection, toList } from './connection.ts';
 
 const createScript = prepareScript(`
-local id, user, workspace, parent, name, ttl, lifetime, body, per_user, in_all = unpack(ARGV, 2)
+local id, user, workspace, parent, name, ttl, lifetime, body, per_user, per_parent, in_all = unpack(ARGV, 2)
 local before = load(id)
 if gone(before) ~= 'missing' then return { 'exists', 'id' } end
 -- Remains nobody needs any more; whatever still names them goes as well.
@@ -23,6 +23,13 @@ if name ~= '' then
 end
 if per_user ~= '' and redis.call('ZCOUNT', P .. 'live:u:' .. user, '(' .. int(T), '+inf') >= tonumber(per_user) then
   return { 'full', 'perUser' }
+end
+if per_parent ~= '' and parent ~= '' then
+  local siblings = 0
+  for _, sibling in ipairs(redis.call('ZRANGE', P .. 'by:p:' .. parent, 0, -1)) do
+    if not gone(load(sibling)) then siblings = siblings + 1 end
+  end
+  if siblings >= tonumber(per_parent) then return { 'full', 'perParent' } end
 end
 if in_all ~= '' and redis.call('ZCOUNT', P .. 'live', '(' .. int(T), '+inf') >= tonumber(in_all) then
   return { 'full', 'inAll' }
@@ -191,12 +198,13 @@ export function createRedisSessions(connection: RedisConnection, origin: string)
         session.lifetimeSeconds * 1000,
         JSON.stringify(toBody(session)),
         caps.perUser ?? '',
+        caps.perParent ?? '',
         caps.inAll ?? '',
         origin,
       );
       const [status, detail] = toList(reply);
       if (status === 'exists') return { outcome: 'exists', what: detail as 'id' | 'name' };
-      if (status === 'full') return { outcome: 'full', cap: detail as 'perUser' | 'inAll' };
+      if (status === 'full') return { outcome: 'full', cap: detail as keyof Caps };
       return { outcome: 'created', record: parseRecord(detail) };
     },
 

@@ -8,6 +8,7 @@ import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { awaitReady, createClient, createConnection, type RedisConnectionOptions } from './connection.ts';
 import { createRedisAdmission } from './redis-admission.ts';
 import { createRedisDocuments } from './redis-documents.ts';
+import { createRedisInboxes } from './redis-inbox.ts';
 import { createRedisSessions } from './redis-sessions.ts';
 import { createRedisMarks, createRedisState } from './redis-state.ts';
 
@@ -51,6 +52,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
 
     state: createRedisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
     marks: createRedisMarks(connection),
+    inboxes: createRedisInboxes(connection, origin),
     documents: createRedisDocuments(connection, { ...defaultDocumentLimits, ...options.documentLimits }),
     watch: feed.watch,
     ping: connection.ping,
@@ -95,6 +97,7 @@ function parseChange(text: string, own: string): Change | undefined {
   if (kind === 'document') return { kind, collection: id, key: text.slice(`document ${id} `.length) };
   const here = origin === own;
   if (kind === 'ended') return { kind, id, reason: detail as Extract<Change, { kind: 'ended' }>['reason'], here };
+  if (kind === 'message') return { kind, id, here };
   const version = Number(detail);
   if (kind === 'created') return { kind, id, version, here };
   const changed = kind === 'changed' || kind === 'restricted';

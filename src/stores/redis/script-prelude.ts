@@ -4,10 +4,11 @@
  * ARGV[1] is the time in tests; when it is empty, the server's own clock counts, never the caller's.
  *
  * s:<id>     the session: b body, v version, u user, w workspace, p parent, n name, c created, t ttl, e ends,
- *            a last active, i idle at, r reason it is gone, q pace, k calls, y bytes, x state version, z state bytes
+ *            a last active, i idle at, r reason it is gone, q pace, k calls, y bytes, x state version, z state bytes,
+ *            mq pace of messages sent, mf and mn first and last number of the inbox, mb its bytes
  * h:<id>     leases, by when they run out; l:<id> what each was taken with: "<places> <calls> <day>"
  * c:<id>     those that count, as "<lease> <places>", by when they run out; c:u:<user>, c:w:<workspace> the same of all
- * d:<id>     state; f:<id> when its entries run out; m:<id> marks
+ * d:<id>     state; f:<id> when its entries run out; m:<id> marks; i:<id> messages by number
  * q:u:<user>, q:w:<workspace>  counters
  * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
  * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
@@ -66,7 +67,7 @@ local function bury(s, reason)
     if s.w then redis.call('ZREM', P .. 'c:w:' .. s.w, member) end
   end
   redis.call('DEL', P .. 'h:' .. s.id, P .. 'l:' .. s.id, P .. 'c:' .. s.id)
-  redis.call('DEL', P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id)
+  redis.call('DEL', P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id, P .. 'i:' .. s.id)
   redis.call('ZREM', P .. 'live', s.id)
   redis.call('ZREM', P .. 'live:u:' .. s.u, s.id)
   redis.call('ZREM', P .. 'ids', s.id)

@@ -55,9 +55,11 @@ export function admitRow(database: Database, request: Admission, lease: string, 
   if (holdMs !== undefined) {
     const until = Math.min(now + holdMs, row.ends_at);
     idleAt = Math.max(idleAt, until);
+    // The calls of a child count with its root, so its leases belong to no user and no workspace.
+    const [userId, workspaceId] = row.parent_id === null ? [row.user_id, row.workspace_id] : ['', null];
     database
       .prepare('INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)')
-      .run(row.id, lease, row.user_id, row.workspace_id, until, cost.places, cost.calls, dayNumber(now));
+      .run(row.id, lease, userId, workspaceId, until, cost.places, cost.calls, dayNumber(now));
   }
   writeUse(database, row, now, idleAt, own);
   return {
@@ -104,7 +106,7 @@ function settleRow(database: Database, row: UsageRow, held: LeaseRow, until: num
   writeUse(database, row, seenAt, idleAt, settleCounters('session', sessionCounters(row), spent, held, now));
   const expiresAt = Math.min(idleAt, row.ends_at);
   if (expiresAt < row.look_at) database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, row.id);
-  if ((spent.bytes ?? 0) === 0 && (spent.unusedCalls ?? 0) === 0) return;
+  if (row.parent_id !== null || ((spent.bytes ?? 0) === 0 && (spent.unusedCalls ?? 0) === 0)) return;
   const shared = readCounters(database, row);
   for (const scope of ['user', 'workspace'] as const) {
     const counters = shared[scope];
@@ -144,10 +146,10 @@ export function shortenLife(database: Database, row: SessionRow, now: number): v
 }
 
 function listAccounts(database: Database, row: UsageRow, request: Admission, now: number): QuotaAccount[] {
-  const { user, workspace } = request.limits ?? {};
+  const { user, workspace } = (row.parent_id === null ? request.limits : undefined) ?? {};
   const shared = user === undefined && workspace === undefined ? {} : readCounters(database, row);
   return scopes.flatMap((scope): QuotaAccount[] => {
-    const limits: Limits | undefined = request.limits?.[scope] ?? (scope === 'session' ? {} : undefined);
+    const limits: Limits | undefined = { session: request.limits?.session ?? {}, user, workspace }[scope];
     const owner = { session: row.id, user: row.user_id, workspace: row.workspace_id }[scope];
     if (limits === undefined || owner === null) return [];
     const busy = limits.concurrentCalls === undefined ? 0 : countUnderWay(database, scope, owner, now);

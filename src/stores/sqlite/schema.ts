@@ -100,6 +100,18 @@ const migrations: readonly string[] = [
   ) STRICT;
   `,
   'ALTER TABLE changes ADD COLUMN origin TEXT',
+  `
+  ALTER TABLE sessions ADD COLUMN message_pace_us INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE sessions ADD COLUMN last_message INTEGER NOT NULL DEFAULT 0;
+
+  CREATE TABLE messages (
+    session_id TEXT NOT NULL,
+    number INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (session_id, number)
+  ) STRICT;
+  `,
 ];
 
 /** Brings the file up to date. One of several processes that start at once does it. */

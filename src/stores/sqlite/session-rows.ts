@@ -19,6 +19,7 @@ export interface SessionRow {
   readonly version: number;
   readonly user_id: string;
   readonly workspace_id: string | null;
+  readonly parent_id: string | null;
   readonly created_at: number;
   readonly ttl_ms: number;
   readonly ends_at: number;
@@ -29,13 +30,14 @@ export interface SessionRow {
   readonly pace_us: number;
   readonly calls: number;
   readonly bytes: number;
+  readonly message_pace_us: number;
   readonly body: string;
 }
 
 /** The columns that every request needs. */
-export type UsageRow = Omit<SessionRow, 'created_at' | 'body'>;
+export type UsageRow = Omit<SessionRow, 'created_at' | 'message_pace_us' | 'body'>;
 
-const countedColumns = `id, version, user_id, workspace_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
+const countedColumns = `id, version, user_id, workspace_id, parent_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
   calls, bytes`;
 
 /** The condition of a live session; its two parameters are both the current time. */
@@ -88,6 +90,11 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
     const { live } = database.prepare(counted).get(userId, now, now) as { live: number };
     if (live >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
   }
+  if (caps.perParent !== undefined && session.parentId !== null) {
+    const counted = `SELECT count(*) AS live FROM sessions WHERE parent_id = ? AND ${liveCondition}`;
+    const { live } = database.prepare(counted).get(session.parentId, now, now) as { live: number };
+    if (live >= caps.perParent) return { outcome: 'full', cap: 'perParent' };
+  }
   if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
   // Expired remains of an earlier session with this id, and its data, may not have been swept yet.
   deleteSessionData(database, id);
@@ -133,7 +140,7 @@ export function endSessionRow(database: Database, id: string, reason: EndReason 
 }
 
 function deleteSessionData(database: Database, id: string): void {
-  for (const table of ['state', 'marks', 'leases']) {
+  for (const table of ['state', 'marks', 'messages', 'leases']) {
     database.prepare(`DELETE FROM ${table} WHERE session_id = ?`).run(id);
   }
 }

@@ -47,6 +47,7 @@ import {
   sweepRows,
   toRecord,
 } from './session-rows.ts';
+import { createSqliteInboxes } from './sqlite-inbox.ts';
 import { createSqliteMarks, createSqliteState } from './sqlite-state.ts';
 
 export interface SqliteOptions extends StoreOptions {
@@ -174,6 +175,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
 
     state: createSqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
     marks: createSqliteMarks(connection, now),
+    inboxes: createSqliteInboxes(connection, writeAndNotify, now),
     documents: createSqliteDocuments(connection, writeAndNotify, now, documentLimits),
     watch: feed.watch,
     sweep,
@@ -197,10 +199,12 @@ function createSqliteDocuments(
   now: () => number,
   limits: DocumentLimits,
 ): Documents {
-  function putDocument(database: Database, collection: string, key: string, text: string): DocumentPut {
+  function putDocument(
+    database: Database,
+    { collection, key, text, max }: { collection: string; key: string; text: string; max: number },
+  ): DocumentPut {
     const isNew = readVersion(database, collection, key) === 0;
-    if (isNew && countDocuments(database, collection) >= limits.documents)
-      return { outcome: 'full', limit: 'documents' };
+    if (isNew && countDocuments(database, collection) >= max) return { outcome: 'full', limit: 'documents' };
     const { version } = database
       .prepare(
         `INSERT INTO collections VALUES (?, 1) ON CONFLICT (collection) DO UPDATE SET version = version + 1
@@ -228,7 +232,8 @@ function createSqliteDocuments(
       return writeAndNotify((database): DocumentPut => {
         const conflict = findConflict(database, collection, key, options);
         if (conflict !== undefined) return conflict;
-        return fits ? putDocument(database, collection, key, text) : { outcome: 'full', limit: 'textBytes' };
+        const max = Math.min(limits.documents, options.maxDocuments ?? limits.documents);
+        return fits ? putDocument(database, { collection, key, text, max }) : { outcome: 'full', limit: 'textBytes' };
       });
     },
 

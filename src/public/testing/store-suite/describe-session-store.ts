@@ -14,6 +14,7 @@ import {
   type SuiteRunner,
   suiteLimits,
 } from './harness.ts';
+import { testInboxes } from './inboxes.ts';
 import { testExpiry, testLifecycle } from './lifecycle.ts';
 import { testListing, testTenancy } from './listing.ts';
 import { testQuotas } from './quotas.ts';
@@ -31,6 +32,7 @@ const concerns = {
   grants: testGrants,
   state: testState,
   marks: testMarks,
+  inboxes: testInboxes,
   documents: testDocuments,
   feed: testFeed,
   closing: testClosing,
@@ -113,6 +115,20 @@ function testConcurrency(test: DefineTest): void {
       answers.find(({ outcome }) => outcome !== 'created'),
       { outcome: 'full', cap: 'perUser' },
     );
+  });
+
+  test('a parent has at most so many live children', async (storeTest) => {
+    const stores = await openPair(storeTest);
+    const { id: parentId } = await storeTest.open();
+    const answers = await callConcurrently(stores, (store) =>
+      store.create(createNewSession({ parentId }), { perParent: 3 }),
+    );
+    const children = answers.flatMap((answer) => (answer.outcome === 'created' ? [answer.record.id] : []));
+    assert.equal(children.length, 3);
+    const full = { outcome: 'full', cap: 'perParent' };
+    assert.deepEqual(await stores[1].create(createNewSession({ parentId }), { perParent: 3 }), full);
+    await stores[0].end(children[0] as string);
+    assert.equal((await stores[1].create(createNewSession({ parentId }), { perParent: 3 })).outcome, 'created');
   });
 
   test('of many concurrent ends of a session, one succeeds', async (storeTest) => {

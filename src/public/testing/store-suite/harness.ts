@@ -51,6 +51,8 @@ export function createNewSession(changes: Partial<NewSession> = {}): NewSession 
     workspaceId: 'garden',
     parentId: null,
     keyId: 'k1',
+    task: 'Weed the garden.',
+    quotas: { totalCalls: 1000 },
     trustLevel: 'sandboxed',
     permissions: ['notes:read'],
     servers: null,

@@ -13,6 +13,31 @@ export function testQuotas(test: DefineTest): void {
   testCallQuotas(test);
   testConcurrentCalls(test);
   testTotals(test);
+  testChildren(test);
+}
+
+/** The calls of a child are also admitted for its ancestors, so a user and a workspace count them only there. */
+function testChildren(test: DefineTest): void {
+  test('a call of a child counts for its user and workspace only with its root', async ({ store, open, advance }) => {
+    const root = await open();
+    const child = await open({ parentId: root.id });
+    const limits = { user: { concurrentCalls: 1, totalCalls: 3, totalBytes: 100 }, workspace: { callsPerMinute: 3 } };
+    for (let index = 0; index < 3; index++) {
+      const leases = [
+        await acquireLease(store, { id: child.id, limits }),
+        await acquireLease(store, { id: root.id, limits }),
+      ];
+      assert.ok(!(await isAdmitted(store, { id: root.id, limits, holdMs: 1000 })), 'one call at a time');
+      if (index === 0) await store.renew(child.id, leases[0] as string, 30_000, { bytes: 90, limits });
+      await store.release(child.id, leases[0] as string, { bytes: 90, limits });
+      await store.release(root.id, leases[1] as string, { bytes: 30, limits });
+    }
+    assert.ok(!(await isAdmitted(store, { id: root.id, limits: { user: { totalCalls: 3 } } })));
+    assert.ok(await isAdmitted(store, { id: root.id, limits: { user: { totalCalls: 4, totalBytes: 100 } } }));
+    assert.ok(await isAdmitted(store, { id: child.id, limits }));
+    advance(60_000);
+    await store.end(child.id);
+  });
 }
 
 function testCallQuotas(test: DefineTest): void {

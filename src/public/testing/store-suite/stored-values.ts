@@ -233,6 +233,12 @@ export function testDocuments(test: DefineTest): void {
     for (const key of ['a', 'b', 'c', 'd']) await documents.put('things', key, key);
     assert.deepEqual(await documents.put('things', 'e', 'e'), full('documents'));
     assert.equal((await documents.put('things', 'a', 'again')).outcome, 'written', 'it takes no further place');
+    assert.deepEqual(
+      await documents.put('few', 'a', 'a', { maxDocuments: 1 }).then(({ outcome }) => outcome),
+      'written',
+    );
+    assert.deepEqual(await documents.put('few', 'b', 'b', { maxDocuments: 1 }), full('documents'));
+    assert.equal((await documents.put('few', 'a', 'again', { maxDocuments: 1 })).outcome, 'written');
     assert.equal((await documents.put('others', 'e', 'e')).outcome, 'written', 'each collection has its own');
     await documents.delete('things', 'b');
     assert.equal((await documents.put('things', 'e', 'e')).outcome, 'written', 'what was deleted makes room');
