@@ -4,7 +4,9 @@ import { AmbitError } from '../errors.ts';
 import { userNamePattern } from '../lib/text/name-patterns.ts';
 import { maxPermissions, permissionPattern } from '../rules/session-base.ts';
 import { normalizeTrust, type TrustLevel } from '../rules/trust-level.ts';
+import { maxTaskBytes } from '../stores/checks.ts';
 import { isSuppliedId, type SessionDraft } from './session.ts';
+import { limitsSchema } from './session-schema.ts';
 
 const metadataKeyPattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/;
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._#:@/-]{0,99}$/;
@@ -25,6 +27,8 @@ export function checkDraft(
   assertPattern('user', draft.userId, userNamePattern);
   assertPattern('agent', draft.agentId, userNamePattern);
   assertTtl(draft.ttlSeconds, limits.maxLifetimeSeconds);
+  assertTask(draft.task);
+  assertQuotas(draft.quotas);
   checkMetadata(draft.metadata, limits.metadataBytes);
   return { permissions: checkPermissions(draft.permissions ?? []) };
 }
@@ -33,6 +37,22 @@ function assertPattern(what: string, value: unknown, pattern: RegExp): void {
   if (value === undefined || (typeof value === 'string' && pattern.test(value))) return;
   throw new AmbitError('REQUEST_INVALID', {
     what: `The ${what} is not valid: it must be short, start with a letter or digit, and contain no spaces.`,
+  });
+}
+
+function assertTask(task: unknown): void {
+  if (task === undefined) return;
+  const isGood = typeof task === 'string' && task !== '' && Buffer.byteLength(task) <= maxTaskBytes;
+  if (isGood && !/\p{Surrogate}|\u0000/u.test(task)) return;
+  throw new AmbitError('REQUEST_INVALID', { what: `The task must be a text of 1 to ${maxTaskBytes} bytes.` });
+}
+
+function assertQuotas(quotas: unknown): void {
+  const read = limitsSchema.optional().safeParse(quotas);
+  const { callsPerMinute, burst } = read.data ?? {};
+  if (read.success && (burst === undefined || callsPerMinute !== undefined)) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: 'The quotas are not valid: use whole numbers from 1 for callsPerMinute, burst (with callsPerMinute), concurrentCalls, totalCalls and totalBytes.',
   });
 }
 

@@ -6,13 +6,26 @@ import { createGrantPool, holdMs, renewEveryMs } from './grant-pool.ts';
 import { type GrantSize, maxGrantFor, noCalls, oneCall, type Quotas, quotaExceededError } from './quotas.ts';
 import type { Session } from './session.ts';
 
+/** Permission for one call. Its owner gets it back when the call has ended. */
+export interface AcquiredGrant {
+  readonly owner: GrantOwner;
+}
+
+export interface GrantOwner {
+  /**
+   * Must be called once for each acquired call. A promise where others may wait for this slot: the caller answers after
+   * it.
+   */
+  release(grant: AcquiredGrant, counted: boolean, bytes: number): Promise<void> | undefined;
+}
+
 /**
  * Permission for some calls, taken from the store at once and used here: asking it for each call would cost more than
  * the call. The store has counted granted calls already, so several processes together never exceed a limit; unused
  * calls are given back. A grant is valid for less than a second, so no process goes on for longer with a session that
  * another one has ended, or without a store.
  */
-export interface Grant {
+export interface Grant extends AcquiredGrant {
   readonly owner: Grants;
   /** Replaced when the lease ran out while a call was under way. */
   lease: string;
@@ -59,13 +72,9 @@ export interface GrantOptions {
   readonly reclaimIdleGrants: () => Promise<boolean>;
 }
 
-export interface Grants {
+export interface Grants extends GrantOwner {
   /** A promise only when the store has to be asked. Throws `StaleSessionError` when the version is outdated. */
   acquire(counted: boolean, version: number): Grant | Promise<Grant>;
-  /**
-   * Must be called once for each acquired call. A promise where others may wait for this slot: the caller answers after
-   * it.
-   */
   release(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
   /** Makes all grants unusable, since the record changed: the next call asks the store. */
   withdraw(): void;

@@ -3,7 +3,7 @@ import type { Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 import { createGrants, type Grants, measureUse } from './grants.ts';
-import type { Quotas } from './quotas.ts';
+import { narrowQuotas, type Quotas } from './quotas.ts';
 import { type Session, sessionGoneError, sessionOf, type UnloadReason } from './session.ts';
 
 /** The sessions that this process has loaded: a bounded number of copies, the ones used last. */
@@ -83,7 +83,7 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
       grants: createGrants({
         store,
         now,
-        quotas: options.quotas,
+        quotas: () => narrowQuotas(options.quotas(), entry.session.quotas),
         session: () => entry.session,
         onOutdated: (record) => void loadRecord(record),
         onGone: (why) => {

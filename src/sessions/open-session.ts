@@ -16,6 +16,8 @@ export interface OpeningBounds {
   readonly ceiling?: AccessCeiling | undefined;
   /** Called only where direct sessions depend on it. */
   readonly hasSeveralUsers?: (() => Promise<boolean>) | undefined;
+  /** Whether a child of a session without a workspace may get one: only if the operator opens it. */
+  readonly mayChooseWorkspace?: boolean | undefined;
 }
 
 /** Opens a session inside its bounds. A request above them is refused; a default is lowered to them. */
@@ -23,12 +25,13 @@ export async function openSession(
   sessions: Sessions,
   config: Config,
   given: SessionDraft,
-  { ceiling, hasSeveralUsers }: OpeningBounds = {},
+  { ceiling, hasSeveralUsers, mayChooseWorkspace }: OpeningBounds = {},
 ): Promise<OpenedSession> {
   const request = given.trustLevel === undefined ? given : { ...given, trustLevel: checkTrust(given.trustLevel) };
   const parent = request.parentId === undefined ? undefined : await sessions.load(request.parentId);
   if (request.parentId !== undefined && parent === undefined) throw parentNotFound();
-  const draft = parent === undefined ? request : boundDraft(parent, request);
+  const { ttlSeconds } = config.sessions;
+  const draft = parent === undefined ? request : boundDraft(parent, request, { ttlSeconds, mayChooseWorkspace });
   const { permissions } = checkDraft(draft, config.sessions);
   const servers = draft.servers === undefined ? {} : { servers: checkServers(draft.servers, config) };
   const workspace = findWorkspace(config, draft.workspaceId);
@@ -55,7 +58,9 @@ export async function openSession(
   if (mayBeDirect) bounds.push(await directBound(config.sessions, hasSeveralUsers));
   const trustLevel = trustWithin(bounds, draft.trustLevel, defaultTrust);
   const userId = draft.userId ?? localUser;
-  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...lifetimeWithin(parent, config) });
+  const { maxLifetimeSeconds } = config.sessions;
+  const lifetime = parent === undefined ? {} : { lifetimeSeconds: lifetimeWithin(parent, maxLifetimeSeconds) };
+  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...lifetime });
 }
 
 function assertScopes(permissions: readonly string[], ceiling: AccessCeiling | undefined): void {
@@ -69,9 +74,8 @@ function assertScopes(permissions: readonly string[], ceiling: AccessCeiling | u
 }
 
 /** Bounds the lifetime of a child to that of its parent. */
-function lifetimeWithin(parent: Session | undefined, config: Config): { readonly lifetimeSeconds?: number } {
-  if (parent === undefined) return {};
+export function lifetimeWithin(parent: Session, maxSeconds: number): number {
   // A second less, since opening takes time and the store has its own clock.
   const left = Math.floor((parent.endsAt - Date.now()) / 1000) - 1;
-  return { lifetimeSeconds: Math.max(1, Math.min(left, config.sessions.maxLifetimeSeconds)) };
+  return Math.max(1, Math.min(left, maxSeconds));
 }

@@ -45,6 +45,16 @@ export function quotasFromConfig({ quotas: { session, user, workspace } }: Confi
   return { session, ...(isBounded(user) ? { user } : {}), ...(isBounded(workspace) ? { workspace } : {}) } as Quotas;
 }
 
+/** The quotas of a session that has limits of its own. The lower limit counts. */
+export function narrowQuotas(quotas: Quotas, own: Limits | undefined): Quotas {
+  if (own === undefined) return quotas;
+  const session: { -readonly [Name in keyof Limits]: Limits[Name] } = { ...quotas.session };
+  for (const name of Object.keys(own) as (keyof Limits)[]) {
+    session[name] = Math.min(own[name] ?? Number.MAX_SAFE_INTEGER, session[name] ?? Number.MAX_SAFE_INTEGER);
+  }
+  return { ...quotas, session };
+}
+
 function isBounded(limits: object): boolean {
   return Object.values(limits).some((limit) => limit !== undefined);
 }

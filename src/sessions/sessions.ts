@@ -1,35 +1,24 @@
-import { randomBytes } from 'node:crypto';
-import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseToken } from '../identity/token.ts';
-import { formatCount } from '../lib/text/format-count.ts';
 import type { Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
-import type { Created, SessionFilter, SessionStore } from '../stores/store.ts';
-import type { Grant } from './grants.ts';
+import type { SessionFilter, SessionStore } from '../stores/store.ts';
+import { createSessionCreation, type SessionBounds } from './create-session.ts';
+import { createFamilyGrants } from './family-grants.ts';
+import type { AcquiredGrant, Grant } from './grants.ts';
 import { createLoadedSessions, type LoadedSessions } from './loaded-sessions.ts';
-import { parentNotFound, restrictionForChild } from './parent-bounds.ts';
 import type { Quotas } from './quotas.ts';
 import {
   type CheckedDraft,
-  newSessionOf,
   type Restriction,
   type Session,
-  type SessionDraft,
   type SessionEndReason,
   sessionGoneError,
-  sessionOf,
   type UnloadReason,
 } from './session.ts';
 import { createSessionWriter } from './session-writer.ts';
 
 const retryMs = 500;
-
-/** With a store in memory, `maxSessions` is the limit of all sessions; with any other, of loaded ones. */
-export type SessionBounds = Pick<
-  Config['sessions'],
-  'ttlSeconds' | 'maxLifetimeSeconds' | 'maxSessions' | 'maxPerUser'
->;
 
 /**
  * Opens, finds, changes and ends sessions. The store has the records; this process has copies of those it uses, and the
@@ -65,10 +54,11 @@ export interface Sessions {
    */
   usage(id: string): Promise<Use | undefined>;
   /**
-   * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota.
+   * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota. A
+   * counted request of a child also takes from the quota of its ancestors; a child whose parent is gone is ended.
    * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
    */
-  acquire(session: Session, counted: boolean): Grant | Promise<Grant>;
+  acquire(session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant>;
   /** Ends a session and its descendants. False when there was no live session. */
   end(id: string, reason?: Exclude<SessionEndReason, 'expired'>): Promise<boolean>;
   /**
@@ -149,31 +139,23 @@ export function createSessions(options: SessionsOptions): Sessions {
     return grants.acquire(counted, version);
   }
 
-  return {
-    async create(draft) {
-      const id = draft.id ?? randomBytes(16).toString('hex');
-      const { token, digest } = mintToken('ambs', id);
-      const { ttlSeconds, maxLifetimeSeconds: lifetimeSeconds } = bounds;
-      const given = newSessionOf(draft, { id, tokenDigests: [digest], ttlSeconds, lifetimeSeconds });
-      await findParent(store, draft);
-      const inAll = store.capabilities.whenFull === 'evict' ? { inAll: bounds.maxSessions } : {};
-      const created = await store.create(given, { perUser: bounds.maxPerUser, ...inAll });
-      if (created.outcome !== 'created') throw creationError(created, draft, bounds);
-      // The parent may have ended meanwhile, before this child was there to be ended with it.
-      const parent = await findParent(store, draft).catch(async (error: unknown) => {
-        await store.end(id);
-        throw error;
-      });
-      let { record } = created;
-      let session = loaded.load(record);
-      if (parent !== undefined && restrictionForChild(parent, session) !== undefined) {
-        // The parent was restricted meanwhile.
-        session = await writer.restrictOne(id, (each) => restrictionForChild(parent, each));
-        record = (await store.get(id)) ?? record;
-      }
-      for (const listener of openedListeners) listener(session);
-      return { session, token, record };
+  function acquireAlone(session: Session, counted: boolean): Grant | Promise<Grant> {
+    const grants = loaded.grantsOf(session.id);
+    return grants === undefined ? acquireAfterUnload(session, counted) : grants.acquire(counted, session.version);
+  }
+
+  const acquire = createFamilyGrants({
+    acquire: acquireAlone,
+    load,
+    get: loaded.get,
+    async endOrphan({ id, parentId = '' }) {
+      await writer.end(id, 'ended');
+      return sessionGoneError((await store.remains(parentId))?.reason);
     },
+  });
+
+  return {
+    create: createSessionCreation({ store, bounds, loaded, writer, openedListeners }),
 
     verifyToken(presented) {
       const given = typeof presented === 'string' ? parseToken(presented) : presented;
@@ -198,10 +180,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     loaded: loaded.all,
     usage: loaded.measureUse,
 
-    acquire(session, counted) {
-      const grants = loaded.grantsOf(session.id);
-      return grants === undefined ? acquireAfterUnload(session, counted) : grants.acquire(counted, session.version);
-    },
+    acquire,
 
     end: (id, reason = 'ended') => writer.end(id, reason),
 
@@ -258,32 +237,6 @@ async function verifyTokenByStore(
   const known = remains?.record.tokenDigests.some((each) => digestsEqual(each, digest)) ?? false;
   if (!known) throw new AmbitError('UNAUTHENTICATED');
   throw sessionGoneError(remains?.reason);
-}
-
-async function findParent(store: SessionStore, { parentId, userId }: CheckedDraft): Promise<Session | undefined> {
-  if (parentId === undefined) return undefined;
-  const record = await store.get(parentId);
-  if (record?.userId !== userId) throw parentNotFound();
-  return sessionOf(record);
-}
-
-function creationError(
-  created: Exclude<Created, { outcome: 'created' }>,
-  { name }: SessionDraft,
-  { maxPerUser }: SessionBounds,
-): AmbitError {
-  if (created.outcome === 'exists') {
-    return new AmbitError('SESSION_EXISTS', {
-      what:
-        created.what === 'name'
-          ? `A live session of this user is already named "${name}".`
-          : 'A session with that id already exists or existed before.',
-    });
-  }
-  if (created.cap === 'inAll') return new AmbitError('SESSION_LIMIT');
-  return new AmbitError('SESSION_LIMIT', {
-    what: `This user has reached the limit of ${formatCount(maxPerUser, 'live session')}.`,
-  });
 }
 
 /** Applies to loaded sessions within a second what other processes change. */

@@ -12,6 +12,8 @@ const session: Session = {
   name: undefined,
   parentId: undefined,
   keyId: undefined,
+  task: undefined,
+  quotas: undefined,
   metadata: {},
   userId: 'ada@example.com',
   agentId: undefined,

@@ -54,7 +54,7 @@ test('L11: whatever the schedule, no quota is exceeded, and in the end calls cou
       const sessions = processes[on] as Sessions;
       const session = (await sessions.load(ids[of] as string)) as Session;
       const refused = await codeOf(async () => {
-        const grant = await sessions.acquire(session, true);
+        const grant = (await sessions.acquire(session, true)) as Grant;
         seen.add(grant.owner);
         underWay.push({ grant, of });
         made[of] = (made[of] as number) + 1;

@@ -38,12 +38,16 @@ function createProcess(given: SessionStore = between, maxSessions = 100): Sessio
 const open = async (sessions: Sessions, userId = 'ada') =>
   (await sessions.create({ userId, trustLevel: 'sandboxed' })).session;
 
+/** These sessions have no parent, so each call has one grant. */
+const acquire = (sessions: Sessions, session: Session, counted: boolean) =>
+  sessions.acquire(session, counted) as Grant | Promise<Grant>;
+
 function releaseGrant(grant: Grant, bytes = 0, counted = true): void {
   grant.owner.release(grant, counted, bytes);
 }
 
 async function call(sessions: Sessions, session: Session): Promise<Grant> {
-  const grant = await sessions.acquire(session, true);
+  const grant = await acquire(sessions, session, true);
   releaseGrant(grant);
   return grant;
 }
@@ -82,13 +86,13 @@ describe('a grant', () => {
 
   test('is withdrawn with all others when the record may have changed', async () => {
     const [sessions, session] = await openInProcess();
-    const listing = await sessions.acquire(session, false);
+    const listing = await acquire(sessions, session, false);
     const counted = await warmUp(sessions, session);
-    const busy = await sessions.acquire(session, true);
+    const busy = await acquire(sessions, session, true);
     const after = await sessions.restrict(session.id, { ttlSeconds: 30 });
     for (const grant of [listing, counted, busy]) expect(grant.usableUntil).toBe(0);
     between.asked.length = 0;
-    releaseGrant(await sessions.acquire(after, false), 0, false);
+    releaseGrant(await acquire(sessions, after, false), 0, false);
     expect(between.asked).toContain('admit');
     releaseGrant(listing, 0, false);
     releaseGrant(busy);
@@ -99,13 +103,13 @@ describe('a grant', () => {
   test('L1: is not given for a decision that was made on an older record', async () => {
     const [sessions, session] = await openInProcess();
     await sessions.restrict(session.id, { ttlSeconds: 30 });
-    await expect((async () => sessions.acquire(session, true))()).rejects.toBeInstanceOf(StaleSessionError);
+    await expect((async () => acquire(sessions, session, true))()).rejects.toBeInstanceOf(StaleSessionError);
   });
 
   test('is not given either when the record changed while the store was asked', async () => {
     const [sessions, session] = await openInProcess();
     between.late.add('admit');
-    const entering = expect((async () => sessions.acquire(session, true))()).rejects.toBeInstanceOf(StaleSessionError);
+    const entering = expect((async () => acquire(sessions, session, true))()).rejects.toBeInstanceOf(StaleSessionError);
     await waitForTurn();
     await sessions.restrict(session.id, { ttlSeconds: 30 });
     await between.letGo();
@@ -119,7 +123,7 @@ describe('a grant', () => {
     await warmUp(sessions, session);
     now += 1000;
     between.late.add('admit');
-    const entering = Promise.resolve(sessions.acquire(session, true));
+    const entering = Promise.resolve(acquire(sessions, session, true));
     await waitForTurn();
     now += 1900;
     await between.letGo();
@@ -133,7 +137,7 @@ describe('a grant', () => {
     const left: string[] = [];
     sessions.onEnded(({ id }) => left.push(id));
     between.late.add('admit');
-    const entering = Promise.resolve(sessions.acquire(session, true));
+    const entering = Promise.resolve(acquire(sessions, session, true));
     await waitForTurn();
     const elsewhere = createProcess(store);
     for (let i = 0; i < 12; i++) {
@@ -148,7 +152,7 @@ describe('a grant', () => {
 
   test('that ran out while the store was away is taken anew for the call that goes on', async () => {
     const [sessions, session] = await openInProcess();
-    const grant = await sessions.acquire(session, true);
+    const grant = await acquire(sessions, session, true);
     between.failing.add('renew');
     await settleAfter(31_000, grant);
     expect((await store.usage(session.id))?.underWay).toBe(0);
@@ -163,7 +167,7 @@ describe('a grant', () => {
   test('is refused with the reason once its session is unloaded', async () => {
     const [sessions, session] = await openInProcess();
     between.late.add('admit');
-    const entering = codeOf(() => sessions.acquire(session, true));
+    const entering = codeOf(() => acquire(sessions, session, true));
     await waitForTurn();
     await sessions.end(session.id);
     await between.letGo();
@@ -178,7 +182,7 @@ describe('a grant', () => {
       await sessions.find((await open(elsewhere, `u${i}`)).id);
     }
     expect(sessions.get(session.id)).toBeUndefined();
-    releaseGrant(await sessions.acquire(session, true));
+    releaseGrant(await acquire(sessions, session, true));
     expect(sessions.get(session.id)).toBeDefined();
   });
 });
@@ -203,7 +207,7 @@ describe('what a store does not hear', () => {
     quotas = { session: { callsPerMinute: 6000 } };
     const session = await open(sessions);
     await warmUp(sessions, session);
-    const [one, two] = [await sessions.acquire(session, true), await sessions.acquire(session, true)];
+    const [one, two] = [await acquire(sessions, session, true), await acquire(sessions, session, true)];
     releaseGrant(one, 1234);
     between.failing.add('renew');
     await settleAfter(800, two);
@@ -241,7 +245,7 @@ describe('quotas', () => {
       await call(a, ofA);
       await call(b, ofB);
     }
-    const grant = await a.acquire(ofA, true);
+    const grant = await acquire(a, ofA, true);
     expect(await codeOf(() => call(b, ofB))).toBe('QUOTA_EXCEEDED');
     releaseGrant(grant);
     expect(await codeOf(() => call(b, ofB))).toBe('ok');
@@ -253,11 +257,11 @@ describe('quotas', () => {
     const many = await Promise.all(Array.from({ length: 4 }, () => open(sessions)));
     for (const session of many) {
       const busy: Grant[] = [];
-      while (busy.length < 20) busy.push(await sessions.acquire(session, true));
+      while (busy.length < 20) busy.push(await acquire(sessions, session, true));
       for (const grant of busy) releaseGrant(grant);
     }
     const grants = await Promise.all(
-      Array.from({ length: 32 }, async () => sessions.acquire(many[0] as Session, true)),
+      Array.from({ length: 32 }, async () => acquire(sessions, many[0] as Session, true)),
     );
     expect(grants).toHaveLength(32);
     expect(await codeOf(() => call(sessions, many[1] as Session))).toBe('QUOTA_EXCEEDED');
@@ -285,8 +289,8 @@ describe('quotas', () => {
     quotas = { user: { totalBytes: 100 } };
     const sessions = createProcess();
     const [one, two] = [await open(sessions), await open(sessions)];
-    releaseGrant(await sessions.acquire(one, true), 60);
-    releaseGrant(await sessions.acquire(two, true), 60);
+    releaseGrant(await acquire(sessions, one, true), 60);
+    releaseGrant(await acquire(sessions, two, true), 60);
     await waitForTurn();
     for (const session of [one, two]) expect(await codeOf(() => call(sessions, session))).toBe('QUOTA_EXCEEDED');
   });
@@ -316,7 +320,7 @@ describe('following the store', () => {
     await between.letGo();
     await loading;
     expect(here.get(session.id)).toBeUndefined();
-    expect(await codeOf(() => here.acquire(session, true))).toBe('SESSION_ENDED');
+    expect(await codeOf(() => acquire(here, session, true))).toBe('SESSION_ENDED');
   });
 });
 

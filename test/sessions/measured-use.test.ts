@@ -58,7 +58,7 @@ async function openProcesses(quota: object) {
     start,
     async begin(on: number): Promise<Grant> {
       const { sessions } = processes[on] as Process;
-      const grant = await sessions.acquire((await sessions.load(id)) as Session, true);
+      const grant = (await sessions.acquire((await sessions.load(id)) as Session, true)) as Grant;
       seen.add(grant.owner);
       return grant;
     },

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import type { SessionBounds } from '../../src/sessions/create-session.ts';
+import type { Grant } from '../../src/sessions/grants.ts';
 import { type Session, sessionViewOf, type UnloadReason } from '../../src/sessions/session.ts';
-import { createSessions, type SessionBounds, type Sessions } from '../../src/sessions/sessions.ts';
+import { createSessions, type Sessions } from '../../src/sessions/sessions.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import type { SessionChange, SessionRecord } from '../../src/stores/record.ts';
 import type { SessionStore } from '../../src/stores/store.ts';
@@ -52,7 +54,7 @@ describe('a session', () => {
 
   test('L4: is kept while a request is under way, and counts its idle time from the end of it', async () => {
     const { session } = await open();
-    const grant = await sessions.acquire(session, false);
+    const grant = (await sessions.acquire(session, false)) as Grant;
     for (let waited = 0; waited < 200_000; waited += 10_000) {
       now += 10_000;
       grant.owner.settle();

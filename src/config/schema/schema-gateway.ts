@@ -150,6 +150,33 @@ export const sessionsSchema = z.strictObject({
     .describe(
       'Whether direct sessions are allowed. "auto" refuses them as soon as an identity provider or auth.keys is configured, or keys of more than one user exist.',
     ),
+  children: z
+    .strictObject({
+      token: z
+        .enum(['orchestrator', 'agent'])
+        .default('orchestrator')
+        .describe(
+          'Who gets the token of a session that an agent creates with session_create: the orchestrator, by POST /api/v1/sessions/{id}/tokens, or also the agent, in the answer.',
+        ),
+      maxDepth: positiveCount(16)
+        .default(3)
+        .describe('Maximum depth of the tree of sessions below a session without a parent.'),
+      maxChildren: positiveCount(1000).default(16).describe('Maximum number of live child sessions of one session.'),
+    })
+    .prefault({})
+    .describe('Sessions that are opened by other sessions.'),
+  messages: z
+    .strictObject({
+      maxBytes: positiveCount(65_536).default(65_536).describe('Maximum size of a message that a session sends.'),
+      maxPerMinute: positiveCount(60_000)
+        .default(120)
+        .describe('Maximum number of messages that a session sends per minute.'),
+      maxUnread: positiveCount(10_000)
+        .default(1000)
+        .describe('Maximum number of messages in an inbox that are not acknowledged.'),
+    })
+    .prefault({})
+    .describe('Messages between sessions of one workspace.'),
   bindAddress: z
     .boolean()
     .default(false)

@@ -63,6 +63,15 @@ const workspaceSchema = z.strictObject({
     .enum(['read', 'write'])
     .default('read')
     .describe('Whether sandboxed servers may write to .git. Hooks and configuration of git always stay read-only.'),
+  messages: z
+    .strictObject({
+      toDirect: z
+        .boolean()
+        .default(false)
+        .describe('Whether sandboxed sessions in this workspace can find direct ones and send them messages.'),
+    })
+    .prefault({})
+    .describe('Messages between the sessions in this workspace.'),
   isolation: z
     .enum(['shared', 'worktree', 'copy'])
     .default('shared')

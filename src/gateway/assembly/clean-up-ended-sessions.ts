@@ -95,6 +95,7 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers)
 function sessionFields(session: Session): Record<string, string | number | undefined> {
   return {
     sessionId: session.id,
+    parentId: session.parentId,
     name: session.name ?? undefined,
     userId: session.userId,
     agentId: session.agentId,

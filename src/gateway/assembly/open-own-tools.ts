@@ -6,7 +6,14 @@ import { createWorkspaceFiles, type WorkspaceFiles } from '../../workspaces/work
 import type { ServerAccess } from '../gateway.ts';
 import { explainCall } from '../inspect/explain-call.ts';
 import { type CreateListReply, createListPages } from '../routing/collect-lists.ts';
-import { createOwnServer, createOwnToolList, type OwnToolList } from '../routing/own-server.ts';
+import { createOwnInbox, type OwnInbox } from '../routing/own-inbox.ts';
+import {
+  createOwnServer,
+  createOwnToolList,
+  type ExplainMissingWorkspace,
+  type OwnToolList,
+  ownServer as ownServerName,
+} from '../routing/own-server.ts';
 import { explainMissing } from '../stages/select-workspace.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { AccessParts } from './open-access.ts';
@@ -16,6 +23,7 @@ export interface OwnToolParts {
   readonly files: WorkspaceFiles;
   readonly ownTools: OwnToolList;
   readonly ownServer: InProcessServer;
+  readonly inbox: OwnInbox;
   /** Tells what sessions may use, including these tools. */
   readonly access: ServerAccess;
   readonly createListReply: CreateListReply;
@@ -29,7 +37,7 @@ interface OwnToolOptions extends Pick<GatewayParts, 'storage' | 'sandbox' | 'ses
 /** Opens Ambit's own tools and the files that they work on. */
 export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): OwnToolParts {
   const { settings, paths, store, journal, log } = options.storage;
-  const { sessions, folders, governance } = options.sessions;
+  const { sessions, team, folders, governance, open } = options.sessions;
   const { runners, tmpRoot } = options.sandbox;
   const { resolution, tools } = options.access;
   const { config } = settings;
@@ -41,7 +49,28 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
     sessions,
     store,
     files,
+    team,
     contextOf: governance.contextOf,
+    async createChild(draft, { principal }) {
+      const ceiling = principal.kind === 'user' ? principal.ceiling : undefined;
+      const { record, token } = await open(draft, { ceiling });
+      return config().sessions.children.token === 'agent' ? { record, token } : { record };
+    },
+    onMessageSent({ from, to, messageId, text, caller: { correlationId: id } }) {
+      const bytes = Buffer.byteLength(text);
+      journal.record({
+        kind: 'session',
+        event: 'message-sent',
+        id,
+        sessionId: from.id,
+        toSessionId: to.id,
+        messageId,
+        bytes,
+      });
+    },
+    onReported({ id: sessionId, parentId }, { correlationId: id }) {
+      journal.record({ kind: 'session', event: 'reported', id, sessionId, parentId });
+    },
     onSessionResolution({ caller, asked, sessionId, code }) {
       const { correlationId: id, session } = caller;
       if (sessionId !== undefined) journal.record({ kind: 'session', event: 'resolved', id, sessionId, asked });
@@ -56,8 +85,10 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
     hasOwnTools: (session) => ownTools.texts(session).length > 0,
   };
   const createListReply = createListPages(createPageCursors(store.documents));
-  const ownServer = createOwnServer(sessionTools, createListReply, (session, principal) =>
-    explainMissing(config(), session, principal, true),
-  );
-  return { files, ownTools, ownServer, access, createListReply };
+  const explain: ExplainMissingWorkspace = (...about) => explainMissing(config(), ...about, true);
+  const { messages } = team;
+  const inbox = createOwnInbox({ messages, tools, server: ownServerName, watchStore: store.watch });
+  closing.push(async () => inbox.close());
+  const ownServer = createOwnServer(sessionTools, createListReply, explain, inbox);
+  return { files, ownTools, ownServer, inbox, access, createListReply };
 }

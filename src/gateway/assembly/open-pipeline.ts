@@ -57,7 +57,7 @@ export async function openPipeline(options: PipelineOptions, closing: ClosingSta
   const { hasOwnFolder } = parts.folders;
   const callCache = createCallCache({ cache, config, catalog, resolution, onLookup, hasOwnFolder });
   const owned = openOwnTools({ ...options, access: upstreams, embeddings: options.options.embeddings }, closing);
-  const { ownTools, ownServer, createListReply } = owned;
+  const { ownTools, ownServer, inbox, createListReply } = owned;
   const listeners = createToolListeners();
   const transports = openTransportStore(options, ownServer);
   const serverCallers = createServerCallers(links);
@@ -66,6 +66,8 @@ export async function openPipeline(options: PipelineOptions, closing: ClosingSta
   const aggregate = createAggregate({
     ...upstreams,
     ownTools,
+    ownServer,
+    inbox,
     serverCallers,
     send,
     saveTransport: transports.save,
@@ -95,6 +97,7 @@ export async function openPipeline(options: PipelineOptions, closing: ClosingSta
     ...upstreams,
     ...options.observability,
     includeMeta: () => config().sessions.includeMeta,
+    noteTool: parts.team.noteTool,
     pace: createRequestRateLimit({ callsPerMinute: () => config().quotas.session.callsPerMinute }),
     marks: storage.store.marks,
     bindsAddress: first.sessions.bindAddress,

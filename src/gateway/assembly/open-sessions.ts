@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { findWorkspace } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { type Governance, openGovernance, type PolicyAdmin } from '../../context/for-models/governance.ts';
 import { createDirectory, type Directory } from '../../identity/directory.ts';
@@ -9,6 +10,7 @@ import { quotasFromConfig } from '../../sessions/quotas.ts';
 import { restrictSession } from '../../sessions/restrict.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
+import { openTeam, type Team } from '../../sessions/teams/open-team.ts';
 import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import { createDirectoryAdmin, type DirectoryAdmin } from '../directory-admin.ts';
@@ -23,6 +25,8 @@ type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess' | 'ru
 /** The sessions and what belongs to them. */
 export interface SessionParts {
   readonly sessions: Sessions;
+  /** Messages, results and shared state of sessions, and the search for them. */
+  readonly team: Team;
   /** The cleanups that are still running. */
   readonly cleanups: SessionCleanups;
   readonly folders: SessionFolders;
@@ -57,6 +61,13 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   const cleanups = createSessionCleanups();
   closing.push(cleanups.finished);
   const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasFromConfig(config()) });
+  const team = openTeam({
+    store,
+    sessions,
+    messageSettings: () => config().sessions.messages,
+    allowsToDirect: (id) => findWorkspace(config(), id)?.messages.toDirect === true,
+  });
+  closing.push(team.close);
   const folders = createSessionFolders({
     config,
     dataDir,
@@ -75,7 +86,7 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   };
   const removalListeners: ((userId: string) => Promise<void>)[] = [];
   const onUserRemoved = async (userId: string) =>
-    void (await Promise.all(removalListeners.map((hear) => hear(userId))));
+    void (await Promise.all([team.forgetUser(userId), ...removalListeners.map((hear) => hear(userId))]));
   const { governance, policies } = openGovernance({
     store,
     settings: () => config().governance,
@@ -88,6 +99,7 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   closing.push(governance.close);
   return {
     sessions,
+    team,
     cleanups,
     folders,
     directory,
@@ -133,7 +145,7 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
     calls: journal.calls,
     searchJournal: journal.search,
     paths,
-    openSession: (draft) => parts.open(draft),
+    openSession: (draft) => parts.open(draft, { mayChooseWorkspace: true }),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async issueToken(id) {
       const token = await sessions.issueToken(id);

@@ -3,8 +3,10 @@ import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { sessionGoneError } from '../../sessions/session.ts';
 import { closeLinksUsing } from '../../upstreams/auth/credential-admin.ts';
+import { allServers } from '../exchange.ts';
 import type { Gateway } from '../gateway.ts';
 import { announceCatalogChanges, announceListChange } from '../lists/announce-lists.ts';
+import { announceInbox } from '../routing/own-inbox.ts';
 import { createRestrictionEnforcer, type RestrictionEnforcer } from '../sessions/enforce-restriction.ts';
 import { cleanUpEndedSessions } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
@@ -35,6 +37,7 @@ export function reactToChange(parts: GatewayParts, closing: ClosingStack): Pick<
   watchCredentials(parts);
   watchUsers(parts);
   watchExternalKeys(parts);
+  closing.push(watchMessages(parts));
   watchSessions(parts, bounds);
   // This closes first, so that the other parts still clean up after the sessions that end now.
   closing.push(async () => {
@@ -84,6 +87,14 @@ function watchExternalKeys({ storage, sessions: own, pipeline }: GatewayParts): 
     storage.journal.record({ kind: 'gateway', event: 'key-revoked', userId, keyId });
     // If the store fails, they stay until they expire. The key itself no longer works.
     void own.sessions.endForKey(userId, keyId).catch(() => 0);
+  });
+}
+
+/** Tells the subscribed clients of a session that it got a message. Returns a function that stops watching. */
+function watchMessages({ storage, upstreams, pipeline }: GatewayParts): () => void {
+  const servers = [allServers, pipeline.ownServer.name];
+  return storage.store.watch((change) => {
+    if (change.kind === 'message') announceInbox(upstreams.callers, servers, change.id);
   });
 }
 

@@ -11,7 +11,7 @@ import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Catalog, ServerListing } from '../../upstreams/catalog/catalog.ts';
 import { describeFailure, fetchList } from '../../upstreams/catalog/offer.ts';
-import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { InProcessServer, ServerDefinition } from '../../upstreams/definition.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import { capabilitiesKey } from '../../upstreams/links/handshake.ts';
 import { createOwnCall } from '../../upstreams/links/link.ts';
@@ -33,6 +33,7 @@ import { type CompositeLink, createCompositeLink } from './composite-link.ts';
 import { askForTasks } from './find-owner.ts';
 import { createListenStreams, type ListenStreams } from './listen-streams.ts';
 import { listenToAll } from './listen-to-all.ts';
+import type { OwnInbox } from './own-inbox.ts';
 import {
   discoverAll,
   findRelayedExtensions,
@@ -58,6 +59,8 @@ interface AggregateParts {
   readonly tools: ToolAccess;
   readonly saveTransport: TransportStore['save'];
   readonly ownTools: OwnToolList;
+  readonly ownServer: InProcessServer;
+  readonly inbox: OwnInbox;
   readonly serverCallers: ServerCallers;
   readonly seals: Seals;
   readonly send: SendToServer;
@@ -88,10 +91,10 @@ const discoverMs = 2000;
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
 
 export function createAggregate(parts: AggregateParts): Aggregate {
-  const { links, callers, catalog, resolution, ownTools, serverCallers, seals, send, createListReply } = parts;
+  const { links, callers, catalog, resolution, ownTools, ownServer, inbox, serverCallers, createListReply } = parts;
   const { fetchLists, fetchVisibleLists, findKnownCapabilities, hasTasks } = createListAccess(parts);
   const waitForLists = createListWait(fetchLists);
-  const resources = createResources({ fetchLists, ask: serverCallers.ask, createListReply });
+  const resources = createResources({ fetchLists, ask: serverCallers.ask, inbox, createListReply });
   const streams = createListenStreams();
   const apps = createShownApps();
   const renameUris = createUriRenaming(resources, apps);
@@ -121,7 +124,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     exchange.entry.upstream = upstream.name;
     const { message, edits } = exchange;
     const outgoing = applyMessageEdits(message, [...edits, edit]);
-    return send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
+    return parts.send(Object.assign(exchange, { upstream, outgoing, edits: [] }), shown);
   }
 
   /** Answers `server/discover` with the capabilities of all servers, or of those that have answered in time. */
@@ -171,7 +174,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
     const { channel, message, session } = exchange;
     const findAll = async (uris: readonly string[]) => (await resources.findAll(exchange, uris)).found;
     return streams.open({ owner: channel.owner, id: message.id as string, sessionId: session.id }, (stream) =>
-      listenToAll(exchange, { links, catalog, resolution, seals, findAll, stream }),
+      listenToAll(exchange, { links, catalog, resolution, seals: parts.seals, findAll, stream, inbox }),
     );
   }
 
@@ -210,6 +213,7 @@ export function createAggregate(parts: AggregateParts): Aggregate {
       if (requestId === undefined) return acceptedReply;
       const raw = readRawValue(message.bytes, requestId);
       streams.cancel(channel.owner, raw);
+      ownServer.links[exchange.era].cancel(caller ?? channel.owner, raw, message);
       cancelAtServers(links, exchange, raw);
     } else if (caller !== undefined && message.method === 'notifications/roots/list_changed') {
       forwardRootsChange(exchange, caller.link as CompositeLink);

@@ -15,6 +15,8 @@ import { findListenedTasks, openTaskId } from '../../upstreams/links/relay/towar
 import type { PreparedExchange } from '../exchange.ts';
 import type { RouteTarget } from '../stages/route-tool.ts';
 import type { ListenStream } from './listen-streams.ts';
+import { inboxUri, type OwnInbox } from './own-inbox.ts';
+import { asksForInbox } from './own-server.ts';
 import { addServerName } from './resource-addresses.ts';
 import { createDescribedCall } from './server-callers.ts';
 
@@ -34,6 +36,7 @@ interface ListenParts {
   /** Finds the server of each URI; URIs without a server are left out. */
   findAll(uris: readonly string[]): Promise<ReadonlyMap<string, RouteTarget>>;
   readonly stream: ListenStream;
+  readonly inbox: Pick<OwnInbox, 'isVisible' | 'watch'>;
 }
 
 /**
@@ -45,7 +48,7 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
   const filter = (asked === undefined ? {} : JSON.parse(readRawValue(message.bytes, asked))) as Record<string, unknown>;
   const wanted = Object.entries(listNotifications).filter(([name]) => filter[name] === true);
   const uris = Array.isArray(filter.resourceSubscriptions)
-    ? [...new Set(filter.resourceSubscriptions as string[])]
+    ? [...new Set(filter.resourceSubscriptions as string[])].filter((uri) => uri !== inboxUri)
     : [];
   const clientId = JSON.parse(message.id as string) as unknown;
   const emitNotification = (method: string, params: Record<string, unknown>) =>
@@ -73,7 +76,10 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
     byServer.set(server.name, names.set(name, [...(names.get(name) ?? []), uri]));
   }
   if (over) return ended;
-  if (found.size > 0) honoured.resourceSubscriptions = [...found.keys()];
+  const hearsInbox = asksForInbox(message) && parts.inbox.isVisible(session);
+  if (found.size > 0 || hearsInbox) {
+    honoured.resourceSubscriptions = [...found.keys(), ...(hearsInbox ? [inboxUri] : [])];
+  }
   const tasksByServer = groupTasks(exchange, parts.seals);
   /** The tasks that the servers report on. */
   const heardTasks = new Set<string>();
@@ -108,6 +114,9 @@ export async function listenToAll(exchange: PreparedExchange, parts: ListenParts
     onGone: onOver,
     close() {},
   });
+
+  if (hearsInbox)
+    onOver(parts.inbox.watch(session.id, () => void notify('notifications/resources/updated', { uri: inboxUri })));
 
   /** The servers that report their changes on a stream. */
   const attached = new Map<string, ServerDefinition>();

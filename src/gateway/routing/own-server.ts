@@ -2,7 +2,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Principal } from '../../identity/principal.ts';
 import { acceptedReply, type Era, type FinalReply } from '../../protocol/channel.ts';
 import { composeNotification } from '../../protocol/compose-message.ts';
-import { findMember, readRawValue, readStringValue } from '../../protocol/json/scan.ts';
+import { findMember, readRawValue, readShape, readStringValue } from '../../protocol/json/scan.ts';
 import type { Message } from '../../protocol/message.ts';
 import { tasksExtension } from '../../protocol/modern-envelope.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
@@ -19,13 +19,13 @@ import { asksForToolChanges } from '../lists/announce-lists.ts';
 import { type CreateListReply, createResultReply } from './collect-lists.ts';
 import { nullLink } from './composite-link.ts';
 import { createListenStreams, type ListenStream } from './listen-streams.ts';
+import { inboxEntry, inboxUri, type OwnInbox } from './own-inbox.ts';
 
 /** The name of the server of Ambit's own tools. No other server can have it. */
 export const ownServer = 'ambit';
 
 /** Ambit's own tools in the list of all servers. */
-export interface OwnToolList {
-  has(name: string): boolean;
+export interface OwnToolList extends Pick<Toolset, 'has' | 'isExact'> {
   /** Returns the definitions, as JSON texts, of the tools that this session could call. */
   texts(session: Session): readonly string[];
 }
@@ -56,7 +56,7 @@ const taskCapability = { tasks: { list: {}, cancel: {}, requests: { tools: { cal
 
 /** The server of Ambit's own tools. */
 const ownDescription: SelfDescription = {
-  capabilities: { tools: { listChanged: true } },
+  capabilities: { tools: { listChanged: true }, resources: { subscribe: true } },
   instructions:
     'Ambit’s own tools. Each tool takes "session": the id of a session, a unique name or prefix of it, or "current" (the default).',
 };
@@ -111,13 +111,14 @@ export function findRelayedExtensions(clientCapabilities: string): Extensions {
 }
 
 /** Creates the error of a tool that needs a workspace, for a session that works in none. */
-type ExplainMissingWorkspace = (session: Session, principal: Principal) => AmbitError;
+export type ExplainMissingWorkspace = (session: Session, principal: Principal) => AmbitError;
 
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
 export function createOwnServer(
   tools: Toolset,
   createListReply: CreateListReply,
   explainMissingWorkspace: ExplainMissingWorkspace,
+  inbox: OwnInbox,
 ): InProcessServer {
   const run: Toolset['run'] = async (name, args, caller) => {
     try {
@@ -127,25 +128,89 @@ export function createOwnServer(
       throw isMissing ? explainMissingWorkspace(caller.session, caller.principal) : error;
     }
   };
-  const createLink = (era: Era) => createOwnLink({ ...tools, run }, era, createListReply);
+  const createLink = (era: Era) => createOwnLink({ ...tools, run }, inbox, era, createListReply);
   const links = { modern: createLink('modern'), handshake: createLink('handshake') };
   return { kind: 'in-process', name: ownServer, source: 'operator', links };
 }
 
+/** A call of a tool that has not ended. */
+interface RunningToolCall {
+  readonly owner: object;
+  readonly id: string;
+  /** Created for a tool that waits. */
+  abort: AbortController | undefined;
+}
+
+function isResourceMethod(method: string, era: Era): boolean {
+  if (/^resources\/(?:list|templates\/list|read)$/.test(method)) return true;
+  return era === 'handshake' && /^resources\/(?:un)?subscribe$/.test(method);
+}
+
+/** Tells whether a listen request subscribes to the inbox. */
+export function asksForInbox({ bytes, params }: Message): boolean {
+  const filter = findMember(params?.shape, 'notifications');
+  const uris = filter && findMember(readShape(bytes, filter), 'resourceSubscriptions');
+  return (
+    uris !== undefined && (JSON.parse(readRawValue(bytes, uris)) as unknown[] | null)?.includes?.(inboxUri) === true
+  );
+}
+
 /** A link to Ambit's own tools, for clients of one era. All sessions share it. */
-function createOwnLink(tools: Toolset, era: Era, createListReply: CreateListReply): Link {
+function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListReply: CreateListReply): Link {
   const streams = createListenStreams();
+  const running = new Set<RunningToolCall>();
   const listed = tools.list().map((definition) => JSON.stringify(definition));
 
-  async function callTool({ message, acting }: UpstreamCall): Promise<FinalReply> {
+  const createReply = (message: Message, result: object) =>
+    createResultReply(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
+
+  async function callTool({ message, acting, channel, caller: client }: UpstreamCall): Promise<FinalReply> {
     if (acting?.principal === undefined) throw new AmbitError('INTERNAL');
     const { session, principal, correlationId } = acting;
-    const caller = { session, principal, correlationId };
-    const result = await tools.run(readToolName(message) ?? '', readArguments(message), caller);
-    return createResultReply(
-      message,
-      JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result),
-    );
+    const call: RunningToolCall = { owner: client ?? channel.owner, id: message.id ?? '', abort: undefined };
+    const caller = {
+      session,
+      principal,
+      correlationId,
+      // Only tools that wait look at it.
+      get signal() {
+        if (call.abort === undefined) {
+          call.abort = new AbortController();
+          channel.onGone(() => call.abort?.abort());
+        }
+        return call.abort.signal;
+      },
+    };
+    running.add(call);
+    try {
+      const result = await tools.run(readToolName(message) ?? '', readArguments(message), caller);
+      return createReply(message, result);
+    } finally {
+      running.delete(call);
+    }
+  }
+
+  /** Answers a request about resources. There is one: the inbox. */
+  async function answerResources({ message, acting, caller }: UpstreamCall): Promise<FinalReply> {
+    const { session } = acting ?? {};
+    if (session === undefined) throw new AmbitError('INTERNAL');
+    if (message.method === 'resources/list' || message.method === 'resources/templates/list') {
+      const [member, texts] =
+        message.method === 'resources/list'
+          ? ['resources', inbox.isVisible(session) ? [inboxEntry] : []]
+          : ['resourceTemplates', []];
+      return createListReply({ message, era, server: ownServer, session }, member, { texts, unavailable: [] });
+    }
+    const uri = readStringValue(message.bytes, findMember(message.params?.shape, 'uri'));
+    if (uri !== inboxUri)
+      throw new ProtocolError(era === 'modern' ? -32602 : -32002, 200, 'Resource not found', { uri });
+    if (message.method === 'resources/read') {
+      const cached = era === 'modern' ? { ttlMs: 0, cacheScope: 'private' } : {};
+      return createReply(message, { ...cached, ...(await inbox.read(session, message)) });
+    }
+    if (message.method === 'resources/subscribe') caller?.subscriptions.set(inboxUri, inboxUri);
+    else caller?.subscriptions.delete(inboxUri);
+    return createReply(message, {});
   }
 
   /**
@@ -153,15 +218,22 @@ function createOwnLink(tools: Toolset, era: Era, createListReply: CreateListRepl
    */
   function openListenStream({ message, channel, acting }: UpstreamCall): Promise<FinalReply> {
     const id = message.id as string;
-    const notifications = asksForToolChanges({ era, message }) ? { toolsListChanged: true } : {};
+    const { session } = acting ?? {};
+    const hearsInbox = session !== undefined && asksForInbox(message) && inbox.isVisible(session);
+    const notifications = {
+      ...(asksForToolChanges({ era, message }) ? { toolsListChanged: true } : {}),
+      ...(hearsInbox ? { resourceSubscriptions: [inboxUri] } : {}),
+    };
     const _meta = { [subscriptionKey]: JSON.parse(id) as unknown };
     channel.emit(composeNotification('notifications/subscriptions/acknowledged', { notifications, _meta }));
+    const updated = composeNotification('notifications/resources/updated', { uri: inboxUri, _meta });
+    const stop = hearsInbox ? inbox.watch(session.id, () => channel.emit(updated)) : () => {};
     const serve = (stream: ListenStream) =>
       new Promise<FinalReply>((resolve) => {
         stream.end = () => resolve(acceptedReply);
         channel.onGone(stream.end);
       });
-    return streams.open({ owner: channel.owner, id, sessionId: acting?.session.id }, serve);
+    return streams.open({ owner: channel.owner, id, sessionId: session?.id }, serve).finally(stop);
   }
 
   return {
@@ -175,6 +247,7 @@ function createOwnLink(tools: Toolset, era: Era, createListReply: CreateListRepl
           texts: listed,
           unavailable: [],
         });
+      if (isResourceMethod(method, era)) return answerResources(call);
       if (era === 'modern' && method === 'server/discover')
         return createResultReply(message, createDiscoverResult(ownDescription));
       if (era === 'modern' && method === 'subscriptions/listen') return openListenStream(call);
@@ -185,7 +258,10 @@ function createOwnLink(tools: Toolset, era: Era, createListReply: CreateListRepl
       if (era === 'handshake' && method === 'ping') return createResultReply(message, '{}');
       throw new ProtocolError(-32601, era === 'modern' ? 404 : 200, 'Method not found');
     },
-    cancel: streams.cancel,
+    cancel(owner, id) {
+      streams.cancel(owner, id);
+      for (const call of running) if (call.owner === owner && call.id === id) call.abort?.abort();
+    },
     dropSession: streams.endSession,
     // All sessions share the link, so it stays open when a client leaves.
     detach() {},
@@ -232,6 +308,7 @@ export function createOwnToolList(tools: Toolset, bounds: ToolAccess): OwnToolLi
   let listed: readonly { readonly name: string; readonly text: string }[] | undefined;
   return {
     has: tools.has,
+    isExact: tools.isExact,
     texts(session) {
       const shown = bounds.visibleToolFilter(session, ownServer) ?? (() => true);
       listed ??= tools.list().map((definition) => ({ name: definition.name, text: JSON.stringify(definition) }));

@@ -225,7 +225,9 @@ export function createPublicUri(
   origin: UriOrigin | undefined,
   { claims, isOnly }: AddressSpace,
 ): string {
-  if (readNamedUri([], uri) !== undefined || looksNamed(origin)) return addServerName(server, uri);
+  // Ambit's own resources have a scheme of their own, and no server may offer one that looks like them.
+  if (readNamedUri([], uri) !== undefined || looksNamed(origin) || origin?.scheme === 'ambit')
+    return addServerName(server, uri);
   if (origin?.scheme === 'ui') return isOnly ? uri : addServerName(server, uri);
   const isShared =
     origin === undefined

@@ -20,6 +20,7 @@ import {
   noResourceRoutes,
   type ResourceRoutes,
 } from './find-resource.ts';
+import { inboxEntry, type OwnInbox } from './own-inbox.ts';
 import { type AddressSpace, addServerName, createPublicUri, isAppUri, readOrigin } from './resource-addresses.ts';
 
 /** The resources of all servers, as each session sees them. */
@@ -43,6 +44,7 @@ export interface Resources {
 interface ResourcesParts {
   fetchLists(exchange: PreparedExchange): Promise<ServerListing[]>;
   ask(exchange: PreparedExchange, server: ServerDefinition): AskServer;
+  readonly inbox: Pick<OwnInbox, 'isVisible'>;
   readonly createListReply: CreateListReply;
 }
 
@@ -55,7 +57,7 @@ interface KnownRoutes {
 /** The time for which a list of resources is not fetched again. */
 const routesTtlMs = 10_000;
 
-export function createResources({ fetchLists, ask, createListReply }: ResourcesParts): Resources {
+export function createResources({ fetchLists, ask, inbox, createListReply }: ResourcesParts): Resources {
   /** The last routes of each session record. A restricted session has another record. */
   const knownRoutes = new WeakMap<Session, KnownRoutes>();
 
@@ -102,7 +104,9 @@ export function createResources({ fetchLists, ask, createListReply }: ResourcesP
       return (uri) => createPublicUri(server.name, uri, readOrigin(uri), space);
     },
     async list(exchange) {
-      return createListReply(exchange, 'resources', await collectAll(exchange, await fetchLists(exchange)));
+      const { texts, unavailable } = await collectAll(exchange, await fetchLists(exchange));
+      const own = inbox.isVisible(exchange.session) ? [inboxEntry] : [];
+      return createListReply(exchange, 'resources', { texts: [...texts, ...own], unavailable });
     },
     // The client expands templates itself, so they name their server where listed addresses do.
     async listTemplates(exchange) {

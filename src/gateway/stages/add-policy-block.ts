@@ -5,10 +5,10 @@ import type { FinalReply } from '../../protocol/channel.ts';
 import { findMember } from '../../protocol/json/scan.ts';
 import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
-import type { ToolAccess } from '../../upstreams/access/tool-access.ts';
+import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
 import { allServers, type Exchange, readClientId } from '../exchange.ts';
-import { ownServer } from '../routing/own-server.ts';
+import { type OwnToolList, ownServer } from '../routing/own-server.ts';
 import type { AfterStage } from '../stage.ts';
 import { findChosenSession, type ResolveSessionOptions } from './resolve-session.ts';
 
@@ -16,15 +16,23 @@ interface PolicyBlockParts {
   readonly governance: Governance;
   readonly callers: Callers;
   readonly tools: Pick<ToolAccess, 'visibleToolFilter'>;
+  readonly ownTools: Pick<OwnToolList, 'isExact'>;
   readonly resolving: ResolveSessionOptions;
 }
 
 /** Adds the policy block, and the policies around prompts, to replies. A forged block in a reply is marked. */
 export function addPolicyBlock(parts: PolicyBlockParts): AfterStage<Exchange, FinalReply> {
-  const { governance, callers, tools, resolving } = parts;
+  const { governance, callers, tools, ownTools, resolving } = parts;
+
+  /** Marks forged blocks of servers and other agents. Files and policies stay as they are. */
+  function markCallReply({ server, entry, message }: Exchange, reply: FinalReply): FinalReply {
+    const isOwn = (entry.upstream ?? server) === ownServer && message.method === 'tools/call';
+    const isExact = isOwn && ownTools.isExact(readToolName(message) ?? '') && !isRefusal(reply);
+    return isExact ? reply : markReply(reply);
+  }
 
   function addToCallReply(exchange: Exchange, reply: FinalReply): FinalReply | Promise<FinalReply> {
-    const cleanReply = markServerReply(exchange, reply);
+    const cleanReply = markCallReply(exchange, reply);
     const session = findSession(exchange);
     if (session === undefined) return cleanReply;
     const { id: sessionId, userId, workspaceId } = session;
@@ -84,7 +92,7 @@ export function addPolicyBlock(parts: PolicyBlockParts): AfterStage<Exchange, Fi
       if (method === 'tools/call' || method === 'tasks/result') return addToCallReply(exchange, reply);
       const session = findSession(exchange);
       if (method === 'prompts/get') {
-        const cleanReply = markServerReply(exchange, reply);
+        const cleanReply = markReply(reply);
         return session === undefined ? cleanReply : governance.surroundPrompt(session, cleanReply);
       }
       const cleanReply = markReply(reply);
@@ -101,12 +109,6 @@ function findSession(exchange: Exchange): Session | undefined {
 
 function isResult(reply: FinalReply): boolean {
   return reply.kind === 'message' && readMessage(reply.bytes).result !== undefined;
-}
-
-/** Marks forged blocks of a server. Results of Ambit's own tools, including files, stay as they are. */
-function markServerReply({ server, entry }: Exchange, reply: FinalReply): FinalReply {
-  const isOwn = (entry.upstream ?? server) === ownServer;
-  return isOwn && !isRefusal(reply) ? reply : markReply(reply);
 }
 
 /** Tells whether the reply is a refusal by Ambit, which may quote a server. */

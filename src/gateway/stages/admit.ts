@@ -1,7 +1,7 @@
 import { withTimeout as waitFor } from '../../lib/async/timeout.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
 import type { Message } from '../../protocol/message.ts';
-import type { Grant } from '../../sessions/grants.ts';
+import type { AcquiredGrant } from '../../sessions/grants.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { type Exchange, isToolCall, type SessionExchange } from '../exchange.ts';
 import type { AroundStage } from '../stage.ts';
@@ -24,7 +24,7 @@ export function admit(sessions: Sessions): AroundStage<SessionExchange<Exchange>
       const grant = sessions.acquire(session, isCounted);
       return grant instanceof Promise ? grant.then(runAdmitted) : runAdmitted(grant);
 
-      async function runAdmitted(given: Grant): Promise<FinalReply> {
+      async function runAdmitted(given: AcquiredGrant): Promise<FinalReply> {
         if (isCounted) entry.admitted = true;
         let bytes = isCounted ? message.bytes.length : 0;
         // A listen stream is no activity and must not keep a session alive.

@@ -58,7 +58,7 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
   }
 
   function findLinks(sessionId: string, upstream: Upstream): readonly Link[] {
-    return upstream.kind === 'in-process' ? [upstream.links.modern] : links.listFor(sessionId, upstream.name);
+    return upstream.kind === 'in-process' ? Object.values(upstream.links) : links.listFor(sessionId, upstream.name);
   }
 
   function notify(exchange: ServerExchange): FinalReply {

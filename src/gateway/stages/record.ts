@@ -13,7 +13,7 @@ import { findFailure, readErrorCode, readMessage } from '../../protocol/message.
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { StaleSessionError } from '../../sessions/grants.ts';
 import { joinNames } from '../../upstreams/catalog/list-entries.ts';
-import type { Exchange } from '../exchange.ts';
+import { type Exchange, isToolCall } from '../exchange.ts';
 import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
@@ -30,6 +30,8 @@ export interface RecordOptions {
   readonly metrics: Metrics;
   /** True if results tell the client the session. */
   readonly includeMeta: () => boolean;
+  /** Hears of each call of a tool that was not refused. */
+  readonly noteTool: (sessionId: string, name: string) => void;
   /** Undefined without tracing. */
   readonly tracer: Tracer | undefined;
 }
@@ -75,6 +77,8 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       const method = message.kind === 'response' ? '(response)' : message.method;
       const took = performance.now() - started;
       metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
+      if (refusedFor === undefined && name !== undefined && isToolCall(message) && entry.sessionId !== undefined)
+        options.noteTool(entry.sessionId, name);
       if (hasLine(exchange, refusedFor))
         journal.recordCall({
           id: exchange.correlationId,

@@ -2,7 +2,7 @@ import { AmbitError } from '../../errors.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
 import { applyEdits, replaceValue } from '../../protocol/json/edit.ts';
 import { findMember, readStringValue } from '../../protocol/json/scan.ts';
-import { readMessage } from '../../protocol/message.ts';
+import { type Message, readMessage } from '../../protocol/message.ts';
 import type { ServerResolution } from '../../upstreams/access/resolution.ts';
 import type { ServerListing } from '../../upstreams/catalog/catalog.ts';
 import { isShortName, readEntryName, splitPublicName, toPublicName } from '../../upstreams/catalog/list-entries.ts';
@@ -11,6 +11,7 @@ import type { Seals } from '../../upstreams/links/relay/seals.ts';
 import type { PreparedExchange } from '../exchange.ts';
 import type { Aggregate } from '../routing/aggregate.ts';
 import { findOwner, needsOwner } from '../routing/find-owner.ts';
+import { inboxUri } from '../routing/own-inbox.ts';
 import type { OwnToolList } from '../routing/own-server.ts';
 import type { ServerCallers } from '../routing/server-callers.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
@@ -102,6 +103,10 @@ export function routeTool(parts: RouteParts): AroundStage<PreparedExchange, unkn
       const { kind, method } = message;
       const isNamed = kind === 'request' && (method === 'tools/call' || method === 'prompts/get');
       if (upstream !== undefined) return next(exchange);
+      if (kind === 'request' && isAboutInbox(message)) {
+        entry.upstream = ownServer.name;
+        return next(addToExchange(exchange, { upstream: ownServer, outgoing, edits }));
+      }
       if (!isNamed) return needsOwner(message) ? callOwner(exchange, next) : next(exchange);
       const name = readStringValue(message.bytes, findMember(message.params?.shape, 'name')) ?? '';
       if (method !== 'tools/call' || !isOwnTool(name)) return callServer(exchange, name, next);
@@ -109,6 +114,12 @@ export function routeTool(parts: RouteParts): AroundStage<PreparedExchange, unkn
       return next(addToExchange(exchange, { upstream: ownServer, outgoing, edits }));
     },
   };
+}
+
+/** Tells whether a request reads the inbox of the session, or changes a subscription to it. */
+function isAboutInbox({ method, bytes, params }: Message): boolean {
+  if (!/^resources\/(?:read|subscribe|unsubscribe)$/.test(method)) return false;
+  return readStringValue(bytes, findMember(params?.shape, 'uri')) === inboxUri;
 }
 
 function unknownNameError(method: string, name: string): AmbitError {

@@ -170,6 +170,8 @@ interface GovernedCall {
   readonly client: ClientTraits;
   /** The result is of a session tool, whose texts are not marked. */
   readonly isOwnTool: boolean;
+  /** Whether the result must stay as it is. */
+  readonly isExact: boolean;
 }
 
 /** A server with policies always offers the tool `session_context`. */
@@ -185,7 +187,7 @@ export async function addPolicies(governance: Governance, call: GovernedCall, gi
   const text = JSON.stringify(result);
   if (text === undefined) return { result, delivery: undefined };
   const bytes = Buffer.from(`{"jsonrpc":"2.0","id":0,"result":${text}}`);
-  const reply: FinalReply = { kind: 'message', bytes: call.isOwnTool ? bytes : markResult(bytes) };
+  const reply: FinalReply = { kind: 'message', bytes: call.isExact ? bytes : markResult(bytes) };
   const governed = await governReply();
   if (governed.kind !== 'message' || governed.bytes === bytes) return { result, delivery: undefined };
   return { result: readResult(governed.bytes), delivery: governed.delivery };

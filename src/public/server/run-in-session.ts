@@ -3,7 +3,7 @@ import type { PartitionSession } from '../../gateway/cache/call-cache.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { QuotaScope } from '../../observability/metrics/metrics.ts';
 import { createRefusalResult, formatRefusal } from '../../protocol/compose-message.ts';
-import { type Grant, StaleSessionError } from '../../sessions/grants.ts';
+import { type AcquiredGrant, StaleSessionError } from '../../sessions/grants.ts';
 import type { Session } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';
 import { findRefusalReason, type SessionContext } from '../sdk/context.ts';
@@ -50,7 +50,7 @@ const contexts = new WeakMap<HandlerRequest['call'], SessionContext>();
 /** An admitted call with its session. */
 interface AdmittedCall {
   readonly resolved: ResolvedSession;
-  readonly grant: Grant;
+  readonly grant: AcquiredGrant;
   readonly isCounted: boolean;
 }
 
@@ -156,7 +156,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
         current = await running.wait(placeCurrent(layer, resolved, selection.announced));
       }
       const { session, placed } = current;
-      if (isCounted) layer.callCounts.add(session.id);
+      if (isCounted) noteCall(layer, session.id, request);
       const now = options.context.now?.() ?? Date.now();
       const call = { request, resolved, selection, session, placed, connection, running, now };
       const result = await runPlaced(layer, call, run);
@@ -217,6 +217,11 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
   }
 }
 
+function noteCall({ callCounts, team }: OpenSessionLayer, sessionId: string, { call }: HandlerRequest): void {
+  callCounts.add(sessionId);
+  team.noteTool(sessionId, call.name ?? '');
+}
+
 interface CurrentSession {
   readonly session: Session;
   readonly placed: PlacedSession | undefined;
@@ -266,7 +271,8 @@ async function runPlaced(layer: OpenSessionLayer, placedCall: PlacedCall, run: R
   const partition = toPartition(session.id, context, placed?.workspaceKey);
   layer.cache.offerTo(active, partition, readServerName(request.server));
   const isOwnTool = placed !== undefined && method === 'tools/call' && layer.tools?.has(call.name ?? '') === true;
-  const runHandler = () => (isOwnTool ? callOwnTool(layer, request, resolved, placed, context) : run(active));
+  const runHandler = () =>
+    isOwnTool ? callOwnTool(layer, request, resolved, placed, { context, running }) : run(active);
   const handled = await running.run(active, () => activeCall.run(active, runHandler));
   const governed =
     placed === undefined
@@ -285,11 +291,14 @@ async function callOwnTool(
   { call }: HandlerRequest,
   { principal }: ResolvedSession,
   { session, choices }: PlacedSession,
-  { correlationId }: SessionContext,
+  {
+    context: { correlationId },
+    running: { signal },
+  }: { readonly context: SessionContext; readonly running: RunningCall },
 ): Promise<unknown> {
   if (layer.tools === undefined || principal === undefined) throw new AmbitError('INTERNAL');
   try {
-    return await layer.tools.run(call.name ?? '', call.arguments, { session, principal, correlationId });
+    return await layer.tools.run(call.name ?? '', call.arguments, { session, principal, correlationId, signal });
   } catch (error) {
     const explained = explainMissingWorkspace(error, choices, {
       key: layer.settings.announceKeys[0] ?? 'ambit',
@@ -303,7 +312,7 @@ async function callOwnTool(
 
 /** Adds the policies that are due, and notes whether the answer with them is sent. */
 async function addDuePolicies(
-  { governance }: OpenSessionLayer,
+  { governance, tools }: OpenSessionLayer,
   { request, resolved, selection, session, connection }: PlacedCall,
   isOwnTool: boolean,
   handled: unknown,
@@ -313,7 +322,8 @@ async function addDuePolicies(
   const { principal, credential } = resolved;
   const transportId = typeof extra['sessionId'] === 'string' ? extra['sessionId'] : connection?.handshakeId;
   const client = { principal, credential, hint: selection.hint, clientInfo: readClientInfo(call.meta, extra) };
-  const governed = { method, session, transportId, client, isOwnTool };
+  const isExact = isOwnTool && tools?.isExact(call.name ?? '') === true;
+  const governed = { method, session, transportId, client, isOwnTool, isExact };
   const { result, delivery } = await addPolicies(governance, governed, handled);
   if (delivery === undefined) return result;
   if (connection === undefined || call.id === undefined) delivery.delivered();

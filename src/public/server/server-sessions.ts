@@ -313,6 +313,8 @@ const draftMembers: readonly string[] = [
   'trustLevel',
   'permissions',
   'metadata',
+  'task',
+  'quotas',
   'ttlSeconds',
 ];
 

@@ -1,8 +1,13 @@
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
+import { checkDraft } from '../../sessions/check-fields.ts';
+import { lifetimeWithin } from '../../sessions/open-session.ts';
+import { boundDraft, parentNotFound } from '../../sessions/parent-bounds.ts';
 import type { Session, SessionEndReason } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
+import { openTeam, type Team } from '../../sessions/teams/open-team.ts';
+import type { CreateChild } from '../../sessions/tools/child-tools.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { mostTrustIn, trustWithin } from '../../sessions/trust-bounds.ts';
 import { createUserSessions, type UserSessions } from '../../sessions/user-sessions.ts';
@@ -21,7 +26,7 @@ import type { OpenInWorkspace, SessionLayer } from './resolved-session.ts';
 import { createRunningCalls, type RunningCalls } from './running-calls.ts';
 import type { RunHook } from './safe-hooks.ts';
 import { createLayerFiles } from './server-files.ts';
-import type { ServerSettings } from './settings.ts';
+import { maxMetadataBytes, type ServerSettings } from './settings.ts';
 import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
 
 interface Listeners<A extends unknown[]> {
@@ -38,6 +43,7 @@ export interface OpenSessionLayer extends SessionLayer {
   /** The tools beside those of the server itself. */
   readonly tools: Toolset | undefined;
   readonly governance: ServerGovernance | undefined;
+  readonly team: Team;
   readonly cache: HandlerCache;
   close(): Promise<void>;
 }
@@ -81,6 +87,7 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
   const quotas = dropUndefined(options.quotas ?? {});
   const now = options.context?.now;
   const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas, ...(now && { now }) });
+  const team = openTeam({ store, sessions });
   const runningCalls = createRunningCalls();
   const callCounts = createCallCounts();
   const cache = createHandlerCache(metrics.cacheLookedUp, now);
@@ -137,12 +144,15 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
       ? createOwnTools({
           sessions,
           store,
+          team,
           files,
           contextOf: governance?.contextOf,
+          createChild: createLayerChild(sessions, openIn, settings),
           hasSessionTools: options.tools === true,
         })
       : undefined,
     governance,
+    team,
     findWorkspaces,
     openIn,
     namedSessions: createNamedSessions(sessions, store),
@@ -152,10 +162,26 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
       await governance?.close();
       await stdio.close();
       await files?.close();
+      await team.close();
       await sessions.close();
       cache.close();
       if (options.store === undefined) await store.close();
     },
+  };
+}
+
+/** Opens the child of a session for `session_create`. Its token is only for the program that runs the server. */
+function createLayerChild(sessions: Sessions, openIn: OpenInWorkspace, { bounds }: ServerSettings): CreateChild {
+  const { ttlSeconds, maxLifetimeSeconds } = bounds;
+  return async (given) => {
+    const parent = await sessions.load(given.parentId);
+    if (parent === undefined) throw parentNotFound();
+    const draft = boundDraft(parent, given, { ttlSeconds });
+    const { permissions } = checkDraft(draft, { maxLifetimeSeconds, metadataBytes: maxMetadataBytes });
+    const { trustLevel = parent.trustLevel, userId = parent.userId } = draft;
+    const lifetimeSeconds = lifetimeWithin(parent, maxLifetimeSeconds);
+    const isAsked = draft.trustLevel !== undefined;
+    return { record: (await openIn({ ...draft, permissions, userId, trustLevel, lifetimeSeconds }, isAsked)).record };
   };
 }
 

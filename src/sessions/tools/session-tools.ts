@@ -23,13 +23,15 @@ export type ReadPolicyContext = (person: { userId: string; workspaceId: string |
 const scopeSchema = z.string().describe('Scope it is defined in: org, team:T, user:U or workspace:W.');
 
 /** The fields that agents see. A new field of a session is hidden from them unless it is listed here. */
-const shownSession = sessionSchema.pick({
+export const shownSession = sessionSchema.pick({
   id: true,
   name: true,
   userId: true,
   agentId: true,
   workspaceId: true,
   parentId: true,
+  task: true,
+  quotas: true,
   trustLevel: true,
   servers: true,
   permissions: true,

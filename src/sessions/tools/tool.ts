@@ -5,6 +5,7 @@ import type { Session } from '../session.ts';
 
 const maxReasonLength = 300;
 const maxIssues = 5;
+const maxDepth = 128;
 
 /** The argument that every tool has. */
 export const sessionArgument = z
@@ -21,6 +22,8 @@ export interface ToolCaller {
   readonly principal: Principal;
   /** The correlation id of the request, where there is one. */
   readonly correlationId?: string | undefined;
+  /** Aborted when the client has cancelled the call or has left. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** A tool as `tools/list` describes it. */
@@ -143,4 +146,15 @@ function parseArguments<S extends z.ZodType>(schema: S, args: unknown): z.output
     what: `The arguments are not valid: ${words.slice(0, maxReasonLength)}.`,
     hint: 'Correct them according to the schema of the tool.',
   });
+}
+
+/** Refuses deeper values: serialising them could overflow the stack. */
+export function assertJsonDepth(value: unknown): void {
+  let level: unknown[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > maxDepth) {
+      throw new AmbitError('REQUEST_INVALID', { what: `The value is nested more than ${maxDepth} levels deep.` });
+    }
+    level = level.flatMap((each) => (typeof each === 'object' && each !== null ? Object.values(each) : []));
+  }
 }

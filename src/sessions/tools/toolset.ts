@@ -15,13 +15,19 @@ export interface ToolResult {
 export interface Toolset {
   list(): readonly ToolDefinition[];
   has(name: string): boolean;
+  /**
+   * Tells whether the results of a tool must stay as they are: policies, and contents of files. The others may have texts
+   * of other agents, in which a forged context block is marked.
+   */
+  isExact(name: string): boolean;
   /** Runs a tool; throws an AmbitError where `call` returns a refusal. */
   run(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
   /** Runs a tool and never throws: a refusal is a result that the model reads. */
   call(name: string, args: unknown, caller: ToolCaller): Promise<ToolResult>;
 }
 
-export function createToolset(tools: readonly Tool[]): Toolset {
+export function createToolset(tools: readonly Tool[], exactTools: readonly string[] = []): Toolset {
+  const exactNames = new Set(exactTools);
   const byName = new Map(tools.map((each) => [each.definition.name, each]));
   const definitions = tools.map(({ definition }) => definition);
 
@@ -40,6 +46,7 @@ export function createToolset(tools: readonly Tool[]): Toolset {
   return {
     list: () => definitions,
     has: (name) => byName.has(name),
+    isExact: (name) => exactNames.has(name),
     run,
     async call(name, args, caller) {
       try {

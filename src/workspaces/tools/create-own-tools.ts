@@ -1,7 +1,13 @@
 import { AmbitError } from '../../errors.ts';
 import { StaleSessionError } from '../../sessions/grants.ts';
+import { sessionOf } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
-import { createSessionReach, type SessionResolution } from '../../sessions/tools/reach.ts';
+import type { Team } from '../../sessions/teams/open-team.ts';
+import { type CreateChild, sessionCreate } from '../../sessions/tools/child-tools.ts';
+import { messageTools, type OnMessageSent } from '../../sessions/tools/message-tools.ts';
+import { createSessionReach, type SessionReach, type SessionResolution } from '../../sessions/tools/reach.ts';
+import { type OnReported, reportTools } from '../../sessions/tools/report-tools.ts';
+import { sessionSearch } from '../../sessions/tools/session-search.ts';
 import { type ReadPolicyContext, sessionTools } from '../../sessions/tools/session-tools.ts';
 import { stateTools } from '../../sessions/tools/state-tools.ts';
 import type { Tool } from '../../sessions/tools/tool.ts';
@@ -28,6 +34,11 @@ export interface SessionToolsOptions {
   readonly files?: FileAccessParts | undefined;
   /** Absent where there are no policies. */
   readonly contextOf?: ReadPolicyContext | undefined;
+  readonly team: Team;
+  readonly createChild: CreateChild;
+  /** Hears of messages and reports. */
+  readonly onMessageSent?: OnMessageSent;
+  readonly onReported?: OnReported;
   /** Hears which session each reference in a call led to. */
   readonly onSessionResolution?: (resolution: SessionResolution) => void;
   /** False to leave out the tools for sessions and state, except `session_context`. Default true. */
@@ -36,7 +47,8 @@ export interface SessionToolsOptions {
 
 /** Creates the tools by which an agent looks after its sessions, their state and their files. */
 export function createOwnTools(options: SessionToolsOptions): Toolset {
-  const { sessions, store, files, contextOf, hasSessionTools = true } = options;
+  const { sessions, store, contextOf, hasSessionTools = true } = options;
+  const files = options.files && noteFiles(options.files, options.team);
   const reach = createSessionReach(store, options.onSessionResolution);
   const cursors = createPageCursors(store.documents);
 
@@ -59,15 +71,55 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
   const access = files === undefined ? undefined : createFileAccess(reach, files, touchSession);
   const forSessions = [
     ...sessionTools({ reach, sessions, contextOf, cursors }),
-    ...stateTools(reach, store.state, cursors),
+    ...stateTools({ reach, state: store.state, workspaceState: options.team.workspaceState, cursors }),
+    ...teamTools(reach, options),
   ];
-  return createToolset([
-    ...(hasSessionTools ? forSessions : forSessions.filter(({ definition }) => definition.name === 'session_context')),
-    ...(access === undefined || files === undefined
+  const forFiles =
+    access === undefined || files === undefined
       ? []
-      : [...fileTools(access), ...searchTools(access, cursors, files.indexes)]),
-  ]);
+      : [...fileTools(access), ...searchTools(access, cursors, files.indexes)];
+  const contextTool = 'session_context';
+  return createToolset(
+    [
+      ...(hasSessionTools ? forSessions : forSessions.filter(({ definition }) => definition.name === contextTool)),
+      ...forFiles,
+    ],
+    [contextTool, ...forFiles.map(({ definition }) => definition.name)],
+  );
 }
+
+/** The tools by which sessions work together. */
+function teamTools(reach: SessionReach, options: SessionToolsOptions): readonly Tool[] {
+  const { sessions, team, createChild, onMessageSent, onReported } = options;
+  const { peers, messages, reports, index } = team;
+  const onSent: OnMessageSent = (sent) => {
+    index.noteMessage(sessionOf(sent.from), sent.text);
+    index.noteMessage(sessionOf(sent.to), sent.text);
+    onMessageSent?.(sent);
+  };
+  return [
+    sessionCreate({ reach, reports, createChild, endSession: sessions.end }),
+    ...messageTools({ reach, peers, messages, onSent }),
+    sessionSearch(reach, peers, index),
+    ...reportTools(reach, reports, onReported),
+  ];
+}
+
+/** Notes the files that sessions use, so that the sessions are found by them. */
+function noteFiles(files: FileAccessParts, team: Team): FileAccessParts {
+  return {
+    ...files,
+    onResolution(resolution) {
+      files.onResolution(resolution);
+      const { decision, resolved, sessionId, operation } = resolution;
+      if (decision === 'allowed' && resolved !== undefined && notedOperations.has(operation))
+        team.noteFile(sessionId, resolved);
+    },
+  };
+}
+
+/** The operations on files themselves. Searches and lists pass by many more. */
+const notedOperations: ReadonlySet<string> = new Set(['open', 'write', 'remove', 'move', 'move-to']);
 
 /** The tools that work on single files of a session's workspace. */
 export function fileTools(access: FileAccess): readonly Tool[] {

@@ -32,6 +32,8 @@ test('a file with nothing but its version gets the defaults of the contract', ()
       includeMeta: false,
       defaultTrust: 'sandboxed',
       allowDirect: 'auto',
+      children: { token: 'orchestrator', maxDepth: 3, maxChildren: 16 },
+      messages: { maxBytes: 65_536, maxPerMinute: 120, maxUnread: 1000 },
       bindAddress: false,
     },
     quotas: { session: { callsPerMinute: 6000, concurrentCalls: 64 }, user: {}, workspace: {} },

@@ -28,6 +28,8 @@ const session: NewSession = {
   workspaceId: null,
   parentId: null,
   keyId: null,
+  task: null,
+  quotas: null,
   trustLevel: 'direct',
   servers: null,
   permissions: [],

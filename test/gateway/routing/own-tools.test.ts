@@ -14,6 +14,12 @@ const names = [
   'session_state_set',
   'session_state_list',
   'session_state_delete',
+  'session_create',
+  'session_send_message',
+  'session_inbox',
+  'session_search',
+  'session_report',
+  'session_result',
   'session_read_file',
   'session_edit_file',
   'session_delete_file',
@@ -68,9 +74,9 @@ describe.each(eras)('in the %s era', (era) => {
     const told = era === 'modern' ? (await own.request('server/discover')).result : own.opened?.result;
     expect(told).toMatchObject({ capabilities: { tools: { listChanged: true } } });
     expect(JSON.stringify(told)).toContain('"name":"ambit"');
-    expect(told?.['capabilities']).not.toHaveProperty('resources');
+    expect(told?.['capabilities']).toHaveProperty('resources', { subscribe: true });
     if (era === 'handshake') expect((await own.request('ping')).result).toEqual({});
-    for (const method of ['resources/list', 'prompts/get', 'session_info', 'tools/nothing', '__proto__']) {
+    for (const method of ['prompts/list', 'prompts/get', 'session_info', 'tools/nothing', '__proto__']) {
       expect((await own.request(method, { name: 'x' })).error?.code).toBe(-32601);
     }
     expect(errorOf(await answer(own, 'keep__mark', {}))?.code).toBe('REQUEST_INVALID');

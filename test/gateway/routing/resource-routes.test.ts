@@ -7,7 +7,10 @@ const hints = { resultType: 'complete', ttlMs: 0, cacheScope: 'private' };
 const letters = [...'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~%'];
 /** In the order of the configuration: what takes from others stands first. */
 const offers: Readonly<Record<string, { resources: readonly string[]; templates: readonly string[] }>> = {
-  greedy: { resources: ['own:///1'], templates: ['{+x}', '{x}', '{scheme}://{+rest}', 'ambit+notes:{+x}'] },
+  greedy: {
+    resources: ['own:///1', 'ambit://inbox'],
+    templates: ['{+x}', '{x}', '{scheme}://{+rest}', 'ambit+notes:{+x}'],
+  },
   thief: {
     resources: ['files://x/1', 'ambit+notes:odd:///1'],
     templates: letters.map((c) => `vault://docs/${c}{rest}`),
@@ -94,7 +97,11 @@ test.each(eras)('S3: in the %s era an address from a list is read from the serve
     const { result } = await client.request(what);
     return ((result?.[member] ?? []) as Record<string, string>[]).map((entry) => entry[key] ?? '');
   };
-  const uris = await listed('resources/list', 'resources', 'uri');
+  const all = await listed('resources/list', 'resources', 'uri');
+  expect(all.at(-1)).toBe('ambit://inbox');
+  // A server that lists Ambit's own address gets its name before it.
+  const uris = all.slice(0, -1);
+  expect(uris).toContain('ambit+greedy:ambit://inbox');
   const byServer = Object.entries(offers).flatMap(([name, { resources }]) => resources.map((uri) => `${name} ${uri}`));
   expect(await Promise.all(uris.map(read))).toEqual(byServer);
   expect(uris.filter((uri) => !uri.startsWith('ambit+'))).toEqual([

@@ -89,6 +89,9 @@ describe('who reaches which session', () => {
       session_state_get: { key: 'k' },
       session_state_set: { key: 'k', value: 1 },
       session_state_delete: { key: 'k' },
+      session_send_message: { to: 'current', text: 'x' },
+      session_search: { query: 'x' },
+      session_report: { value: 1 },
     };
     const gone = await all.open('ada', { id: 'dddd-ended-child', parentId: ada.id });
     await all.sessions.end(gone.id);

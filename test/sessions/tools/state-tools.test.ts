@@ -135,13 +135,21 @@ describe('arguments', () => {
   });
 
   test('every tool takes "session", and says what it does', () => {
+    const readingTools = [
+      'session_info',
+      'session_list',
+      'session_state_get',
+      'session_state_list',
+      'session_search',
+      'session_result',
+    ];
     for (const { name, inputSchema, outputSchema, annotations } of all.tools.list()) {
       expect(inputSchema['properties']).toHaveProperty('session');
       expect(inputSchema['required'] ?? []).not.toContain('session');
       expect(inputSchema['additionalProperties']).toBe(false);
       expect(outputSchema.type).toBe('object');
       expect(annotations).toMatchObject({
-        readOnlyHint: ['session_info', 'session_list', 'session_state_get', 'session_state_list'].includes(name),
+        readOnlyHint: readingTools.includes(name),
         destructiveHint: ['session_end', 'session_state_delete'].includes(name),
       });
     }

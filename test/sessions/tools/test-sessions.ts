@@ -1,6 +1,9 @@
 import type { Principal } from '../../../src/identity/principal.ts';
-import type { Session } from '../../../src/sessions/session.ts';
+import { boundDraft } from '../../../src/sessions/parent-bounds.ts';
+import type { CheckedDraft, Session } from '../../../src/sessions/session.ts';
 import { createSessions, type Sessions } from '../../../src/sessions/sessions.ts';
+import { openTeam, type Team } from '../../../src/sessions/teams/open-team.ts';
+import type { CreateChild } from '../../../src/sessions/tools/child-tools.ts';
 import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import type { ToolResult, Toolset } from '../../../src/sessions/tools/toolset.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
@@ -13,9 +16,12 @@ export interface TestSessions {
   readonly store: SessionStore;
   readonly sessions: Sessions;
   readonly tools: Toolset;
+  readonly team: Team;
   open(
     userId: string,
-    draft?: { id?: string; name?: string; parentId?: string; workspaceId?: string },
+    draft?: Partial<
+      Pick<CheckedDraft, 'id' | 'name' | 'parentId' | 'workspaceId' | 'trustLevel' | 'task' | 'permissions'>
+    >,
   ): Promise<Session>;
   close(): Promise<void>;
 }
@@ -23,12 +29,22 @@ export interface TestSessions {
 export function createTestSessions(options: StoreOptions = {}, given?: SessionStore): TestSessions {
   const store = given ?? openMemoryStore(options);
   const sessions = createSessions({ store, bounds });
+  const team = openTeam({ store, sessions, allowsToDirect: (workspaceId) => workspaceId === 'open' });
+  const createChild: CreateChild = async (draft) => {
+    const parent = (await sessions.load(draft.parentId)) as Session;
+    const bounded = boundDraft(parent, draft, { ttlSeconds: bounds.ttlSeconds });
+    const { userId, trustLevel } = parent;
+    const { record } = await sessions.create({ userId, trustLevel, ...bounded });
+    return { record };
+  };
   return {
     store,
     sessions,
-    tools: createOwnTools({ sessions, store }),
+    team,
+    tools: createOwnTools({ sessions, store, team, createChild }),
     open: async (userId, draft = {}) => (await sessions.create({ userId, trustLevel: 'sandboxed', ...draft })).session,
     async close() {
+      await team.close();
       await sessions.close();
       await store.close();
     },

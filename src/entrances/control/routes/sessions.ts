@@ -10,7 +10,7 @@ import {
 import { anonymousUser } from '../../../identity/principal.ts';
 import { checkTrust } from '../../../sessions/check-fields.ts';
 import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/session.ts';
-import { jsonSchema, stringListSchema } from '../../../sessions/session-schema.ts';
+import { jsonSchema, limitsSchema, stringListSchema } from '../../../sessions/session-schema.ts';
 import { listForMatch, matchSession } from '../../../sessions/tools/reach.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
@@ -46,6 +46,10 @@ const newSessionBody = restriction.extend({
     .describe(
       'Parent session: its id, a unique name, or a unique prefix of the id. The new session cannot exceed the limits of its parent, and ends with it.',
     ),
+  task: z.string().exactOptional().describe('The work that the session is for, up to 4096 bytes. Agents see it.'),
+  quotas: limitsSchema
+    .exactOptional()
+    .describe('Limits of the session, below quotas.session. A child also draws from the quotas of its parent.'),
   metadata: z
     .record(z.string(), jsonSchema)
     .exactOptional()

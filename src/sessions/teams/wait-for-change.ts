@@ -1,0 +1,74 @@
+import type { Change } from '../../stores/feed.ts';
+import type { SessionStore } from '../../stores/store.ts';
+
+export interface WaitOptions<T> {
+  read(): Promise<T>;
+  /** Tells whether what was read is worth an answer. */
+  isDone(found: T): boolean;
+  /** Tells whether to read again after this change. Everything is read again when changes may have been missed. */
+  concerns(change: Change): boolean;
+  readonly seconds: number;
+  /** Aborted when nobody waits for the answer any more. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** Waits for other sessions on behalf of tool calls. */
+export interface ChangeWaiter {
+  /** Reads until there is something, or the time is over; then it returns what it read last. */
+  readUntil<T>(options: WaitOptions<T>): Promise<T>;
+  /** Answers all who wait at once, with what there is. */
+  close(): void;
+}
+
+/** The longest time that a tool waits. Clients commonly give up after 60 s. */
+export const maxWaitSeconds = 50;
+
+export function createChangeWaiter(store: Pick<SessionStore, 'watch'>): ChangeWaiter {
+  const waiting = new Set<{ concerns(change: Change): boolean; wake(): void }>();
+  let closed = false;
+  const stop = store.watch((change) => {
+    for (const each of waiting) if (change.kind === 'lost' || each.concerns(change)) each.wake();
+  });
+
+  return {
+    async readUntil({ read, isDone, concerns, seconds, signal }) {
+      const until = performance.now() + seconds * 1000;
+      let wake: () => void = () => {};
+      let changed = false;
+      const entry = {
+        concerns,
+        wake() {
+          changed = true;
+          wake();
+        },
+      };
+      // Before the first look, so that no change between the look and the wait is missed.
+      waiting.add(entry);
+      signal?.addEventListener('abort', entry.wake);
+      try {
+        for (;;) {
+          changed = false;
+          const found = await read();
+          const leftMs = until - performance.now();
+          if (isDone(found) || leftMs <= 0 || closed || signal?.aborted === true) return found;
+          if (changed) continue;
+          await new Promise<void>((resolve) => {
+            const timer = setTimeout(resolve, leftMs);
+            wake = () => {
+              clearTimeout(timer);
+              resolve();
+            };
+          });
+        }
+      } finally {
+        waiting.delete(entry);
+        signal?.removeEventListener('abort', entry.wake);
+      }
+    },
+    close() {
+      closed = true;
+      stop();
+      for (const each of waiting) each.wake();
+    },
+  };
+}

@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import type { Document, Documents } from '../../stores/documents.ts';
+import type { JsonValue } from '../../stores/record.ts';
+import type { SetOptions, StateDeleted, StateKey, StateListOptions, StateWritten } from '../../stores/state.ts';
+import { defaultStateLimits } from '../../stores/store.ts';
+import type { SessionAuthor } from './messages.ts';
+
+/** The workspace of one user. Another user in the same workspace has a state of their own. */
+export interface StatePlace {
+  readonly userId: string;
+  readonly workspaceId: string;
+}
+
+/** An entry with the session that wrote it last. */
+export interface AuthoredKey extends StateKey {
+  readonly author: SessionAuthor;
+}
+
+export interface AuthoredEntry extends AuthoredKey {
+  readonly value: JsonValue;
+}
+
+/** State that the sessions of a user in one workspace share. It stays when they end. */
+export interface WorkspaceState {
+  get(place: StatePlace, key: string): Promise<AuthoredEntry | undefined>;
+  set(
+    place: StatePlace,
+    key: string,
+    value: JsonValue,
+    options: SetOptions & { readonly author: SessionAuthor },
+  ): Promise<StateWritten>;
+  list(place: StatePlace, options?: StateListOptions): Promise<{ keys: readonly AuthoredKey[]; next: string | null }>;
+  delete(place: StatePlace, key: string, options?: { readonly expectedVersion?: number }): Promise<StateDeleted>;
+}
+
+/** An entry as it is stored. */
+interface StoredEntry {
+  readonly author: SessionAuthor;
+  readonly expiresAt: number | null;
+  readonly value: JsonValue;
+}
+
+const { keys: maxKeys, valueBytes: maxValueBytes } = defaultStateLimits;
+const maxTries = 8;
+
+export function createWorkspaceState(documents: Documents, now: () => number = Date.now): WorkspaceState {
+  /** Reads an entry. One that has expired is deleted first, and then there is none. */
+  async function readFresh(collection: string, key: string): Promise<AuthoredEntry | undefined> {
+    const found = await documents.get(collection, key);
+    const entry = found && parseEntry(found);
+    if (found === undefined || entry === undefined || !isExpired(entry, now())) return entry;
+    await documents.delete(collection, key, { expectedVersion: found.version });
+    return undefined;
+  }
+
+  async function deleteExpired(collection: string): Promise<boolean> {
+    let deleted = false;
+    for (let after: string | null | undefined; after !== null; ) {
+      const page = await documents.list(collection, { limit: 1000, ...(after === undefined ? {} : { after }) });
+      for (const each of page.documents) {
+        if (!isExpired(parseEntry(each), now())) continue;
+        const { outcome } = await documents.delete(collection, each.key, { expectedVersion: each.version });
+        deleted ||= outcome === 'deleted';
+      }
+      after = page.next;
+    }
+    return deleted;
+  }
+
+  return {
+    get: (place, key) => readFresh(collectionOf(place), key),
+
+    async set(place, key, value, { author, expectedVersion, ttlMs }) {
+      const collection = collectionOf(place);
+      if (Buffer.byteLength(JSON.stringify(value)) > maxValueBytes) return { outcome: 'full', limit: 'valueBytes' };
+      const stored: StoredEntry = { author, expiresAt: ttlMs === undefined ? null : now() + ttlMs, value };
+      for (let tries = 0; ; tries++) {
+        const version = (await readFresh(collection, key))?.version ?? 0;
+        if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
+        const options = { expectedVersion: version, maxDocuments: maxKeys };
+        const put = await documents.put(collection, key, JSON.stringify(stored), options);
+        if (put.outcome === 'written') return put;
+        if (put.outcome === 'full' && !(await deleteExpired(collection))) return { outcome: 'full', limit: 'keys' };
+        if (tries >= maxTries) return { outcome: 'conflict', version };
+      }
+    },
+
+    async list(place, { prefix = '', after, limit = 100 } = {}) {
+      const page = await documents.list(collectionOf(place), {
+        prefix,
+        limit,
+        ...(after === undefined ? {} : { after }),
+      });
+      const entries = page.documents.map(parseEntry).filter((each) => !isExpired(each, now()));
+      return { keys: entries.map(({ value: _, ...key }) => key), next: page.next };
+    },
+
+    async delete(place, key, { expectedVersion } = {}) {
+      const collection = collectionOf(place);
+      const version = (await readFresh(collection, key))?.version ?? 0;
+      if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
+      return documents.delete(collection, key, expectedVersion === undefined ? {} : { expectedVersion });
+    },
+  };
+}
+
+/** A collection cannot be named after users and workspaces: their names have other characters. */
+function collectionOf({ userId, workspaceId }: StatePlace): string {
+  const digest = createHash('sha256')
+    .update(JSON.stringify([userId, workspaceId]))
+    .digest('hex');
+  return `workspace-state-${digest.slice(0, 40)}`;
+}
+
+function parseEntry({ key, text, version }: Document): AuthoredEntry {
+  const { author, expiresAt, value } = JSON.parse(text) as StoredEntry;
+  const bytes = Buffer.byteLength(key) + Buffer.byteLength(JSON.stringify(value));
+  return { key, version, bytes, expiresAt, author, value };
+}
+
+function isExpired({ expiresAt }: AuthoredKey, now: number): boolean {
+  return expiresAt !== null && now >= expiresAt;
+}
