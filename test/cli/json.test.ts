@@ -9,6 +9,7 @@ import { ambitInProcess, openControlledGateway, splitWords } from './in-process.
 const lines = [
   'session create --name task --workspace shop --trust direct',
   'session list',
+  'session tree',
   'session show task',
   'session restrict task --ttl 60',
   'session diff task',
@@ -55,6 +56,7 @@ const readElsewhere: Readonly<Record<string, string>> = {
   'credential set': 'test/cli/commands/credential.test.ts',
   'credential remove': 'test/cli/commands/credential.test.ts',
   'server check': 'test/cli/commands/server.test.ts',
+  'session watch': 'test/cli/commands/session-tree.test.ts',
   'session discard': 'test/cli/commands/session-folder.test.ts',
   'audit tail': 'test/journeys/observed/audit.test.ts',
   'audit search': 'test/journeys/observed/audit.test.ts',

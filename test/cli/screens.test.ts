@@ -13,6 +13,7 @@ const screens: Readonly<Record<string, string>> = {
   'help-session': 'ambit help session',
   'help-session-create': 'ambit help session create',
   'session-list': 'ambit session list',
+  'session-tree': 'ambit session tree',
   'session-show': 'ambit session show fix-invoices',
   'session-diff': 'ambit session diff fix-invoices',
   explain: 'ambit explain --session fix-invoices --tool notes__delete_note',
@@ -37,6 +38,10 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'ambit.yaml'), configuration);
   await ambit('ambit session create --name fix-invoices --workspace shop --user ada --trust direct');
   await ambit('ambit session create --name write-guide --workspace docs --agent claude --ttl 600');
+  const child = 'ambit session create --parent fix-invoices --agent claude';
+  await ambit(`${child} --name check-totals --task 'Compare the totals of all invoices with the ledger'`);
+  await ambit('ambit session create --parent check-totals --name read-ledger --trust sandboxed');
+  await ambit(`${child} --name write-tests --task 'Test total.js'`);
   const { stdout } = await ambit('ambit session diff fix-invoices --json');
   const { path } = JSON.parse(stdout) as { path: string };
   const sum = 'export function total(lines) {\n  return lines.reduce((sum, { price }) => sum + price, 0);\n}\n';

@@ -1,6 +1,7 @@
 import type { AnswerOf } from '../../entrances/control/routes.ts';
 import {
   type Command,
+  type Invocation,
   jsonFlag,
   readFlag,
   readListFlag,
@@ -31,6 +32,7 @@ export const sessionCreate: Command = {
     name: { type: 'string', value: 'NAME', help: 'Name of the session; unique per user' },
     ttl: { type: 'string', value: 'SECONDS', help: 'Time to live; the session ends when idle this long' },
     parent: { type: 'string', value: 'ID', help: 'Parent session; the new one gets no more rights and ends with it' },
+    task: { type: 'string', value: 'TEXT', help: 'The work that the session is for' },
     server: { type: 'string', value: 'NAME', help: 'Allow only this server', multiple: true },
     permission: { type: 'string', value: 'PERMISSION', help: 'Grant a permission such as notes:write', multiple: true },
     meta: { type: 'string', value: 'KEY=VALUE', help: 'Metadata to store with the session', multiple: true },
@@ -46,6 +48,7 @@ export const sessionCreate: Command = {
         name: readFlag(invocation, 'name'),
         ttlSeconds: readSecondsFlag(invocation, 'ttl'),
         parentId: readFlag(invocation, 'parent'),
+        task: readFlag(invocation, 'task'),
         servers: readListFlag(invocation, 'server'),
         permissions: readListFlag(invocation, 'permission'),
         metadata: readMetadata(readListFlag(invocation, 'meta')),
@@ -56,17 +59,24 @@ export const sessionCreate: Command = {
 };
 
 type Page = AnswerOf<'GET /api/v1/sessions'>;
+export type ListedSession = Page['sessions'][number];
+
+/** Reads all pages of the live sessions, oldest first. */
+export async function readLiveSessions(invocation: Invocation): Promise<ListedSession[]> {
+  const sessions: ListedSession[] = [];
+  for (let after: string | null | undefined; after !== null; ) {
+    const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after } });
+    sessions.push(...page.sessions);
+    after = page.next;
+  }
+  return sessions;
+}
 
 export const sessionList: Command = {
   help: 'List live sessions',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const sessions: Page['sessions'][number][] = [];
-    for (let after: string | null | undefined; after !== null; ) {
-      const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after } });
-      sessions.push(...page.sessions);
-      after = page.next;
-    }
+    const sessions = await readLiveSessions(invocation);
     const isLimited = sessions.some(({ servers }) => servers !== null);
     printData(invocation, { sessions }, () =>
       sessions.length === 0
@@ -153,6 +163,7 @@ export function renderSession(view: SessionAnswer & OptionalMembers): string {
     ['agent', view.agentId ?? '-'],
     ['workspace', view.workspaceId ?? '-'],
     ...(view.parentId === null ? [] : ([['parent', view.parentId]] as const)),
+    ...(view.task === null ? [] : ([['task', view.task]] as const)),
     ['trust', view.trustLevel],
     ['servers', view.servers === null ? 'all' : view.servers.join(', ') || 'none'],
     ['permissions', view.permissions.join(', ') || 'none'],

@@ -18,19 +18,11 @@ import {
   composeRequest,
   controlRequest,
   isUnreachable,
-  openOverSocket,
-  readControlAnswer,
+  openGatewayStream,
   requestOverSocket,
   runningGatewayRequest,
 } from '../io/control-request.ts';
-import {
-  announceGateway,
-  findGateway,
-  type GatewayTarget,
-  isSamePath,
-  omitStoreNote,
-  shortenPath,
-} from '../io/find-gateway.ts';
+import { findGateway, type GatewayTarget, isSamePath, omitStoreNote, shortenPath } from '../io/find-gateway.ts';
 import {
   describeLastError,
   formatLocalTime,
@@ -214,39 +206,14 @@ async function followServerLog(
   id: string,
   query: { lines: number; session: string | undefined },
 ): Promise<number> {
-  const target = await findGateway(invocation);
   const request = composeRequest('GET /api/v1/servers/{id}/logs', { id, query: { ...query, follow: 'true' } });
-  const response = await openOverSocket(target.socket, request).catch(explainMissingGateway);
-  if (response.statusCode !== 200) {
-    const chunks: Buffer[] = [];
-    for await (const chunk of response) chunks.push(chunk as Buffer);
-    readControlAnswer({ status: response.statusCode ?? 0, body: JSON.parse(Buffer.concat(chunks).toString()) });
-  }
-  announceGateway(invocation, target);
-  // A reader that has left, such as "head", ends the command.
-  watchReader().addEventListener('abort', () => response.destroy());
-  let open = '';
-  try {
-    response.setEncoding('utf8');
-    for await (const chunk of response) {
-      const events = (open + chunk).split('\n\n');
-      open = events.pop() ?? '';
-      for (const event of events) await printEvent(invocation, event);
-    }
-  } catch {
-    if (process.stdout.destroyed || process.stdout.errored) return 0;
-    throw new AmbitError('GATEWAY_UNREACHABLE', {
-      what: 'The connection to the gateway was lost.',
-      hint: 'Look at it with "ambit status".',
-    });
-  }
-  if (!process.stdout.errored) say('the gateway has ended');
+  const { events, readerGone } = await openGatewayStream(invocation, request).catch(explainMissingGateway);
+  for await (const { type, data } of events) await printEvent(invocation, type, data);
+  if (!readerGone.aborted) say('the gateway has ended');
   return 0;
 }
 
-async function printEvent(invocation: Invocation, event: string): Promise<void> {
-  const [, type, data] = /^event: (\w+)\ndata: (.*)$/.exec(event) ?? [];
-  if (data === undefined) return;
+async function printEvent(invocation: Invocation, type: string, data: string): Promise<void> {
   if (type === 'line') await printLogLine(invocation, JSON.parse(data) as LogLine);
   if (type !== 'dropped') return;
   const { count } = JSON.parse(data) as { count: number };

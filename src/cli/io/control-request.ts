@@ -6,6 +6,7 @@ import { openSocketHandle, type SocketHandle } from '../../entrances/control/soc
 import { AmbitError, type ErrorCode, errorTable, isAmbitError } from '../../errors.ts';
 import type { Invocation } from '../command.ts';
 import { announceGateway, findGateway, type GatewayTarget } from './find-gateway.ts';
+import { watchReader } from './output.ts';
 import { showProgress } from './progress.ts';
 
 /** Sends a request to the running gateway through its control socket; without a gateway, answers it from the store. */
@@ -79,7 +80,10 @@ export async function requestOverSocket(
   request: ControlRequest,
   signal?: AbortSignal,
 ): Promise<SocketAnswer> {
-  const response = await openOverSocket(socket, request, signal);
+  return readWholeAnswer(await openOverSocket(socket, request, signal));
+}
+
+async function readWholeAnswer(response: IncomingMessage): Promise<SocketAnswer> {
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk as Buffer);
   const text = Buffer.concat(chunks).toString();
@@ -111,6 +115,56 @@ export async function openOverSocket(
     asking.on('error', (cause) => reject(new AmbitError('GATEWAY_UNREACHABLE', { cause })));
     asking.end(body);
   }).finally(handle.release);
+}
+
+/** A stream of the running gateway. It is closed when nobody reads stdout any more. */
+export interface GatewayStream {
+  /** The events until the stream is closed. Throws GATEWAY_UNREACHABLE if the connection to the gateway is lost. */
+  readonly events: AsyncIterable<StreamedEvent>;
+  /** Aborts when nobody reads stdout any more. */
+  readonly readerGone: AbortSignal;
+  close(): void;
+}
+
+interface StreamedEvent {
+  readonly type: string;
+  readonly data: string;
+}
+
+/** Opens a stream of the running gateway. Throws GATEWAY_UNREACHABLE if there is none. */
+export async function openGatewayStream(invocation: Invocation, request: ControlRequest): Promise<GatewayStream> {
+  const target = await findGateway(invocation);
+  const response = await openOverSocket(target.socket, request);
+  if (response.statusCode !== 200) readControlAnswer(await readWholeAnswer(response));
+  announceGateway(invocation, target);
+  const readerGone = watchReader();
+  const close = () => void response.destroy();
+  readerGone.addEventListener('abort', close);
+  return { events: readEvents(response, readerGone), readerGone, close };
+}
+
+async function* readEvents(response: IncomingMessage, readerGone: AbortSignal): AsyncGenerator<StreamedEvent> {
+  let open = '';
+  try {
+    response.setEncoding('utf8');
+    for await (const chunk of response) {
+      const events = (open + chunk).split('\n\n');
+      open = events.pop() ?? '';
+      for (const event of events) {
+        // Only "\n" ends a line here: for an expression, other characters in the data would end it too.
+        const lines = event.split('\n');
+        const read = (field: string) => lines.find((line) => line.startsWith(field))?.slice(field.length);
+        const [type, data] = [read('event: '), read('data: ')];
+        if (type !== undefined && data !== undefined) yield { type, data };
+      }
+    }
+  } catch {
+    if (readerGone.aborted) return;
+    throw new AmbitError('GATEWAY_UNREACHABLE', {
+      what: 'The connection to the gateway was lost.',
+      hint: 'Look at it with "ambit status".',
+    });
+  }
 }
 
 function openControlSocket(socket: string): SocketHandle {
