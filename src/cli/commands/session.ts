@@ -35,6 +35,12 @@ export const sessionCreate: Command = {
     task: { type: 'string', value: 'TEXT', help: 'The work that the session is for' },
     server: { type: 'string', value: 'NAME', help: 'Allow only this server', multiple: true },
     permission: { type: 'string', value: 'PERMISSION', help: 'Grant a permission such as notes:write', multiple: true },
+    quota: {
+      type: 'string',
+      value: 'NAME=NUMBER',
+      help: 'Limit of the session, such as totalCalls=100',
+      multiple: true,
+    },
     meta: { type: 'string', value: 'KEY=VALUE', help: 'Metadata to store with the session', multiple: true },
     json: jsonFlag,
   },
@@ -51,7 +57,8 @@ export const sessionCreate: Command = {
         task: readFlag(invocation, 'task'),
         servers: readListFlag(invocation, 'server'),
         permissions: readListFlag(invocation, 'permission'),
-        metadata: readMetadata(readListFlag(invocation, 'meta')),
+        quotas: readQuotas(readListFlag(invocation, 'quota')),
+        metadata: readPairs('meta', 'KEY=VALUE', readListFlag(invocation, 'meta')),
       },
     });
     printData(invocation, view, () => renderSession(view));
@@ -128,15 +135,25 @@ export const sessionEnd: Command = {
   },
 };
 
-function readMetadata(pairs: readonly string[] | undefined): Record<string, string> | undefined {
+function readPairs(
+  flag: string,
+  form: string,
+  pairs: readonly string[] | undefined,
+): Record<string, string> | undefined {
   if (pairs === undefined) return undefined;
   return Object.fromEntries(
     pairs.map((pair) => {
       const cut = pair.indexOf('=');
-      if (cut < 1) throw new UsageError('--meta takes KEY=VALUE');
+      if (cut < 1) throw new UsageError(`--${flag} takes ${form}`);
       return [pair.slice(0, cut), pair.slice(cut + 1)];
     }),
   );
+}
+
+/** Reads limits. The gateway knows their names. */
+function readQuotas(pairs: readonly string[] | undefined): Record<string, number> | undefined {
+  const given = readPairs('quota', 'NAME=NUMBER', pairs);
+  return given && Object.fromEntries(Object.entries(given).map(([name, value]) => [name, Number(value || Number.NaN)]));
 }
 
 export function renderCalls(calls: readonly ShownCall[]): string {

@@ -26,16 +26,18 @@ export interface PeerView {
   readonly rootId: string;
   /** Whether only sessions of the same tree are peers: without a workspace, and for anonymous users, who are not one person. */
   readonly isOnlyTree: boolean;
+  /** Whether the tree is in another workspace than the one that the client has selected. */
+  readonly isTreeElsewhere: boolean;
 }
 
 /**
- * The sessions that a session may find and message: those of the same user in the same workspace. A sandboxed session
- * reaches direct ones only where the workspace allows it.
+ * The sessions that a session may find and message: those of the same user in the same workspace, and those of its tree.
+ * A sandboxed session reaches direct ones only where the workspace allows it.
  */
 export interface Peers {
   view(from: SessionRecord, caller: ToolCaller): Promise<PeerView>;
-  /** Tells whether a session is a peer. `rootId` is the root of its tree. */
-  isPeer(view: PeerView, caller: ToolCaller, facts: PeerFacts, rootId: string): boolean;
+  /** Tells whether a session is a peer. `rootId` is the root of its tree, if it matters. */
+  isPeer(view: PeerView, caller: ToolCaller, facts: PeerFacts, rootId: string | undefined): boolean;
   /** Finds a live peer by id, unique name or unique prefix of the id. */
   find(reference: string, view: PeerView, caller: ToolCaller): Promise<SessionRecord>;
 }
@@ -65,14 +67,17 @@ export function createPeers(store: SessionStore, allowsToDirect: AllowsToDirect)
   }
 
   async function searchPeers(reference: string, view: PeerView, caller: ToolCaller) {
-    const isPeer = (each: SessionRecord) => isPeerOf(view, caller, each, view.rootId);
+    const needsTree = view.isOnlyTree || view.isTreeElsewhere;
+    const isInTree = (each: SessionRecord) => isPeerOf(view, caller, each, view.rootId);
+    const family = needsTree ? (await listTree(view)).filter(isInTree) : [];
+    const ofFamily = bestMatches(family, reference);
     if (view.isOnlyTree) {
-      const sessions = (await listTree(view)).filter(isPeer);
-      return { found: bestMatches(sessions, reference), listVisible: async () => ({ sessions, isComplete: true }) };
+      return { found: ofFamily, listVisible: async () => ({ sessions: family, isComplete: true }) };
     }
+    const isPeer = (each: SessionRecord) => isPeerOf(view, caller, each, undefined);
     const filter = { userId: view.from.userId, ...(view.workspaceId && { workspaceId: view.workspaceId }) };
     const found = (await store.find(reference, filter)).filter(isPeer);
-    return { found, listVisible: () => listForMatch(store.list, filter, isPeer) };
+    return { found: [...ofFamily, ...found], listVisible: () => listForMatch(store.list, filter, isPeer) };
   }
 
   return {
@@ -84,6 +89,7 @@ export function createPeers(store: SessionStore, allowsToDirect: AllowsToDirect)
         isConfined: from.trustLevel === 'sandboxed' && !allowsToDirect(workspaceId),
         rootId: await findRoot(from),
         isOnlyTree: workspaceId === undefined || from.userId === anonymousUser,
+        isTreeElsewhere: workspaceId !== (from.workspaceId ?? undefined),
       };
     },
     isPeer: isPeerOf,
@@ -111,10 +117,11 @@ export function effectiveWorkspace(record: SessionRecord, current: Session): str
   return here ?? record.workspaceId ?? undefined;
 }
 
-function isPeerOf(view: PeerView, { principal }: ToolCaller, facts: PeerFacts, rootId: string): boolean {
+function isPeerOf(view: PeerView, { principal }: ToolCaller, facts: PeerFacts, rootId: string | undefined): boolean {
   if (facts.userId !== view.from.userId) return false;
-  if ((facts.workspaceId ?? undefined) !== view.workspaceId) return false;
-  if (view.isOnlyTree && rootId !== view.rootId) return false;
+  const isInWorkspace = !view.isOnlyTree && facts.workspaceId === view.workspaceId;
+  const isInTree = rootId === view.rootId && facts.workspaceId === view.from.workspaceId;
+  if (!isInWorkspace && !isInTree) return false;
   if (facts.id === view.from.id) return true;
   if (view.isConfined && facts.trustLevel === 'direct') return false;
   return principal.kind !== 'user' || isWithinCeiling(facts, principal.ceiling);

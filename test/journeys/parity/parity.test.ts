@@ -14,6 +14,12 @@ const sessionTools = [
   'session_state_set',
   'session_state_list',
   'session_state_delete',
+  'session_create',
+  'session_send_message',
+  'session_inbox',
+  'session_search',
+  'session_report',
+  'session_result',
   'session_read_file',
   'session_edit_file',
   'session_delete_file',
@@ -159,6 +165,47 @@ describe.each(cells.map((cell) => [Object.values(cell).join(', '), cell] as cons
     }
     const nowhere = await subject.connect('eve');
     expect((await nowhere.call('session_read_file', { session, path })).code).toBe('WORKSPACE_REQUIRED');
+  });
+
+  test('P13: a session creates a child, writes to it, gets its value, finds it, and shares state', async () => {
+    const lead = await subject.connect('kim', { ambit: { workspace: 'garden' } });
+    const session = 'current';
+    const resultSchema = { type: 'object', required: ['ok'] };
+    const task = 'Count the beans in the garden';
+    const { value: child } = await lead.call('session_create', { session, name: 'counter', task, resultSchema });
+    expect(child).toMatchObject({ name: 'counter', task, trustLevel: 'direct', userId: 'kim' });
+    expect(child).not.toHaveProperty('token');
+    const sent = await lead.call('session_send_message', { session, to: 'counter', text: 'Start with row 1.' });
+    const { value: inbox } = await lead.call('session_inbox', { session: 'counter' });
+    expect(inbox).toMatchObject({
+      messages: [{ ...(sent.value as { messageId: string } & object), text: 'Start with row 1.' }].map(
+        ({ messageId: id, text }) => ({ id, text, replyTo: null }),
+      ),
+    });
+    expect((await lead.call('session_send_message', { session, to: 'nobody', text: 'x' })).code).toBe(
+      'SESSION_NOT_FOUND',
+    );
+    expect((await lead.call('session_report', { session: 'counter', value: 1 })).code).toBe('REQUEST_INVALID');
+    await lead.call('session_report', { session: 'counter', value: { ok: true } });
+    expect((await lead.call('session_result', { session: 'counter' })).value).toEqual({
+      state: 'reported',
+      value: { ok: true },
+    });
+    await lead.call('session_state_set', { session, scope: 'workspace', key: 'rows', value: 3 });
+    const other = await subject.connect('lea', { ambit: { workspace: 'garden' } });
+    expect((await lead.call('session_state_get', { session, scope: 'workspace', key: 'rows' })).value).toMatchObject({
+      value: 3,
+      author: { trustLevel: 'direct' },
+    });
+    const stranger = { session: 'current', scope: 'workspace', key: 'rows' };
+    expect((await other.call('session_state_get', stranger)).value).toMatchObject({ found: false });
+    expect((await other.call('session_send_message', { session, to: 'counter', text: 'x' })).code).toBe(
+      'SESSION_NOT_FOUND',
+    );
+    const { value: found } = await other.call('session_search', { session, query: 'beans counter garden' });
+    expect(found).toEqual({ sessions: [] });
+    const { value: own } = await lead.call('session_search', { session: 'counter', query: 'beans' });
+    expect(own).toMatchObject({ sessions: [{ name: 'counter', state: 'live', why: expect.stringContaining('task') }] });
   });
 
   test('L10: a tool is refused without its permission', async () => {
