@@ -38,7 +38,7 @@ export const sessionCreate: Command = {
     quota: {
       type: 'string',
       value: 'NAME=NUMBER',
-      help: 'Limit of the session, such as totalCalls=100',
+      help: 'Set a limit such as totalCalls=100',
       multiple: true,
     },
     meta: { type: 'string', value: 'KEY=VALUE', help: 'Metadata to store with the session', multiple: true },
