@@ -49,27 +49,29 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
     sessions,
     store,
     files,
-    team,
     contextOf: governance.contextOf,
-    async createChild(draft, { principal }) {
-      const ceiling = principal.kind === 'user' ? principal.ceiling : undefined;
-      const { record, token } = await open(draft, { ceiling });
-      return config().sessions.children.token === 'agent' ? { record, token } : { record };
-    },
-    onMessageSent({ from, to, messageId, text, caller: { correlationId: id } }) {
-      const bytes = Buffer.byteLength(text);
-      journal.record({
-        kind: 'session',
-        event: 'message-sent',
-        id,
-        sessionId: from.id,
-        toSessionId: to.id,
-        messageId,
-        bytes,
-      });
-    },
-    onReported({ id: sessionId, parentId }, { correlationId: id }) {
-      journal.record({ kind: 'session', event: 'reported', id, sessionId, parentId });
+    teamwork: {
+      team,
+      async createChild(draft, { principal }) {
+        const ceiling = principal.kind === 'user' ? principal.ceiling : undefined;
+        const { record, token } = await open(draft, { ceiling });
+        return config().sessions.children.token === 'agent' ? { record, token } : { record };
+      },
+      onMessageSent({ from, to, messageId, text, caller: { correlationId: id } }) {
+        const bytes = Buffer.byteLength(text);
+        journal.record({
+          kind: 'session',
+          event: 'message-sent',
+          id,
+          sessionId: from.id,
+          toSessionId: to.id,
+          messageId,
+          bytes,
+        });
+      },
+      onReported({ id: sessionId, parentId }, { correlationId: id }) {
+        journal.record({ kind: 'session', event: 'reported', id, sessionId, parentId });
+      },
     },
     onSessionResolution({ caller, asked, sessionId, code }) {
       const { correlationId: id, session } = caller;

@@ -12,9 +12,11 @@ import { findMember, readStringValue } from '../../protocol/json/scan.ts';
 import { findFailure, readErrorCode, readMessage } from '../../protocol/message.ts';
 import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { StaleSessionError } from '../../sessions/grants.ts';
+import { readToolName } from '../../upstreams/access/tool-access.ts';
 import { joinNames } from '../../upstreams/catalog/list-entries.ts';
 import { type Exchange, isToolCall } from '../exchange.ts';
 import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
+import { ownServer } from '../routing/own-server.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 const maxTries = 5;
@@ -30,7 +32,7 @@ export interface RecordOptions {
   readonly metrics: Metrics;
   /** True if results tell the client the session. */
   readonly includeMeta: () => boolean;
-  /** Hears of each call of a tool that was not refused. */
+  /** Hears of each call of a server's tool that was not refused. */
   readonly noteTool: (sessionId: string, name: string) => void;
   /** Undefined without tracing. */
   readonly tracer: Tracer | undefined;
@@ -77,8 +79,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       const method = message.kind === 'response' ? '(response)' : message.method;
       const took = performance.now() - started;
       metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
-      if (refusedFor === undefined && name !== undefined && isToolCall(message) && entry.sessionId !== undefined)
-        options.noteTool(entry.sessionId, name);
+      if (refusedFor === undefined && isToolCall(message)) noteToolOf(exchange, options);
       if (hasLine(exchange, refusedFor))
         journal.recordCall({
           id: exchange.correlationId,
@@ -116,6 +117,13 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       return reply;
     },
   };
+}
+
+/** Notes the tool of a server. Nobody looks for sessions by Ambit's own tools. */
+function noteToolOf({ server: address, message, entry }: Exchange, { noteTool }: RecordOptions): void {
+  const server = entry.upstream ?? address;
+  if (entry.sessionId === undefined || server === ownServer) return;
+  noteTool(entry.sessionId, joinNames(server, entry.upstreamName ?? readToolName(message) ?? ''));
 }
 
 interface EndedCall {

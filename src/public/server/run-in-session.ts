@@ -217,9 +217,10 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
   }
 }
 
-function noteCall({ callCounts, team }: OpenSessionLayer, sessionId: string, { call }: HandlerRequest): void {
+function noteCall({ callCounts, team, tools }: OpenSessionLayer, sessionId: string, { call }: HandlerRequest): void {
   callCounts.add(sessionId);
-  team.noteTool(sessionId, call.name ?? '');
+  const { name = '' } = call;
+  if (tools?.has(name) !== true) team?.noteTool(sessionId, name);
 }
 
 interface CurrentSession {

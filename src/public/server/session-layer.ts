@@ -43,7 +43,8 @@ export interface OpenSessionLayer extends SessionLayer {
   /** The tools beside those of the server itself. */
   readonly tools: Toolset | undefined;
   readonly governance: ServerGovernance | undefined;
-  readonly team: Team;
+  /** Absent where sessions have no tools to work together. */
+  readonly team: Team | undefined;
   readonly cache: HandlerCache;
   close(): Promise<void>;
 }
@@ -87,7 +88,7 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
   const quotas = dropUndefined(options.quotas ?? {});
   const now = options.context?.now;
   const sessions = createSessions({ store, bounds: settings.bounds, quotas: () => quotas, ...(now && { now }) });
-  const team = openTeam({ store, sessions });
+  const team = options.tools === true ? openTeam({ store, sessions }) : undefined;
   const runningCalls = createRunningCalls();
   const callCounts = createCallCounts();
   const cache = createHandlerCache(metrics.cacheLookedUp, now);
@@ -144,11 +145,9 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
       ? createOwnTools({
           sessions,
           store,
-          team,
           files,
           contextOf: governance?.contextOf,
-          createChild: createLayerChild(sessions, openIn, settings),
-          hasSessionTools: options.tools === true,
+          teamwork: team && { team, createChild: createLayerChild(sessions, openIn, settings) },
         })
       : undefined,
     governance,
@@ -162,7 +161,7 @@ export async function openSessionLayer(options: ServerSessionsOptions, parts: La
       await governance?.close();
       await stdio.close();
       await files?.close();
-      await team.close();
+      await team?.close();
       await sessions.close();
       cache.close();
       if (options.store === undefined) await store.close();

@@ -161,7 +161,7 @@ export function createUniqueCheck(): ValueCheck {
   };
 }
 
-export function createRequiredCheck(names: readonly string[], condition?: string): ValueCheck {
+export function createPresenceCheck(names: readonly string[], condition?: string): ValueCheck {
   const reason = condition === undefined ? '' : `, because it has ${quoteName(condition)}`;
   return (value, place, budget) => {
     if (!isObject(value) || (condition !== undefined && !Object.hasOwn(value, condition))) return undefined;

@@ -18,7 +18,7 @@ import {
   createNotCheck,
   createNumberCheck,
   createPatternCheck,
-  createRequiredCheck,
+  createPresenceCheck,
   createSizeCheck,
   createTypeCheck,
   createUniqueCheck,
@@ -110,7 +110,7 @@ const keywordReaders: readonly KeywordReader[] = [
   { names: ['multipleOf'], read: readMultiple },
   ...Object.keys(sizeLimits).map((name) => ({ names: [name], read: (part: SchemaPart) => readSize(part, name) })),
   { names: ['pattern'], read: readPattern },
-  { names: ['required'], read: (part) => createRequiredCheck(readNames(part, 'required', part.members['required'])) },
+  { names: ['required'], read: (part) => createPresenceCheck(readNames(part, 'required', part.members['required'])) },
   { names: ['dependentRequired'], read: readDependentRequired },
   { names: ['properties', 'patternProperties', 'additionalProperties'], read: readMembers },
   { names: ['propertyNames'], read: (part) => createNamesCheck(readPart(part, 'propertyNames')!) },
@@ -239,7 +239,7 @@ function compilePattern({ node, reading }: SchemaPart, source: string): SchemaPa
 
 function readDependentRequired(part: SchemaPart): ValueCheck {
   const checks = Object.entries(readObject(part, 'dependentRequired')).map(([name, names]) =>
-    createRequiredCheck(readNames(part, 'dependentRequired', names), name),
+    createPresenceCheck(readNames(part, 'dependentRequired', names), name),
   );
   return joinChecks(checks);
 }

@@ -47,19 +47,12 @@ const sessionOutput = shownSession.extend({ current: z.boolean().describe('Wheth
 export interface SessionToolsParts {
   readonly reach: SessionReach;
   readonly sessions: Pick<Sessions, 'end' | 'usage'>;
-  /** Absent where there are no policies. */
-  readonly contextOf?: ReadPolicyContext | undefined;
   readonly cursors: PageCursors;
 }
 
 /** The tools by which an agent looks after its sessions. */
-export function sessionTools({ reach, sessions, contextOf, cursors }: SessionToolsParts): readonly Tool[] {
-  return [
-    sessionInfo(reach, sessions),
-    sessionList(reach, cursors),
-    sessionEnd(reach, sessions),
-    ...(contextOf === undefined ? [] : [sessionContext(reach, contextOf)]),
-  ];
+export function sessionTools({ reach, sessions, cursors }: SessionToolsParts): readonly Tool[] {
+  return [sessionInfo(reach, sessions), sessionList(reach, cursors), sessionEnd(reach, sessions)];
 }
 
 function sessionInfo(reach: SessionReach, sessions: Pick<Sessions, 'usage'>): Tool {
@@ -134,7 +127,8 @@ function sessionEnd(reach: SessionReach, sessions: Pick<Sessions, 'end'>): Tool 
   });
 }
 
-function sessionContext(reach: SessionReach, contextOf: ReadPolicyContext): Tool {
+/** The tool by which an agent reads its policies and objectives again. */
+export function sessionContext(reach: SessionReach, contextOf: ReadPolicyContext): Tool {
   return defineTool({
     name: 'session_context',
     title: 'Policies and objectives',

@@ -3,12 +3,12 @@ import { StaleSessionError } from '../../sessions/grants.ts';
 import { sessionOf } from '../../sessions/session.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import type { Team } from '../../sessions/teams/open-team.ts';
-import { type CreateChild, sessionCreate } from '../../sessions/tools/child-tools.ts';
+import { type ChildToolParts, type CreateChild, sessionCreate } from '../../sessions/tools/child-tools.ts';
 import { messageTools, type OnMessageSent } from '../../sessions/tools/message-tools.ts';
-import { createSessionReach, type SessionReach, type SessionResolution } from '../../sessions/tools/reach.ts';
+import { createSessionReach, type SessionResolution } from '../../sessions/tools/reach.ts';
 import { type OnReported, reportTools } from '../../sessions/tools/report-tools.ts';
 import { sessionSearch } from '../../sessions/tools/session-search.ts';
-import { type ReadPolicyContext, sessionTools } from '../../sessions/tools/session-tools.ts';
+import { type ReadPolicyContext, sessionContext, sessionTools } from '../../sessions/tools/session-tools.ts';
 import { stateTools } from '../../sessions/tools/state-tools.ts';
 import type { Tool } from '../../sessions/tools/tool.ts';
 import { createToolset, type Toolset } from '../../sessions/tools/toolset.ts';
@@ -34,21 +34,25 @@ export interface SessionToolsOptions {
   readonly files?: FileAccessParts | undefined;
   /** Absent where there are no policies. */
   readonly contextOf?: ReadPolicyContext | undefined;
+  /** Absent where agents get no tools for sessions and state, except `session_context`. */
+  readonly teamwork?: Teamwork | undefined;
+  /** Hears which session each reference in a call led to. */
+  readonly onSessionResolution?: (resolution: SessionResolution) => void;
+}
+
+/** The parts of the tools by which sessions work together. */
+export interface Teamwork {
   readonly team: Team;
   readonly createChild: CreateChild;
   /** Hears of messages and reports. */
   readonly onMessageSent?: OnMessageSent;
   readonly onReported?: OnReported;
-  /** Hears which session each reference in a call led to. */
-  readonly onSessionResolution?: (resolution: SessionResolution) => void;
-  /** False to leave out the tools for sessions and state, except `session_context`. Default true. */
-  readonly hasSessionTools?: boolean;
 }
 
 /** Creates the tools by which an agent looks after its sessions, their state and their files. */
 export function createOwnTools(options: SessionToolsOptions): Toolset {
-  const { sessions, store, contextOf, hasSessionTools = true } = options;
-  const files = options.files && noteFiles(options.files, options.team);
+  const { sessions, store, contextOf, teamwork } = options;
+  const files = options.files && noteFiles(options.files, teamwork?.team);
   const reach = createSessionReach(store, options.onSessionResolution);
   const cursors = createPageCursors(store.documents);
 
@@ -69,28 +73,29 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
   }
 
   const access = files === undefined ? undefined : createFileAccess(reach, files, touchSession);
-  const forSessions = [
-    ...sessionTools({ reach, sessions, contextOf, cursors }),
-    ...stateTools({ reach, state: store.state, workspaceState: options.team.workspaceState, cursors }),
-    ...teamTools(reach, options),
-  ];
+  const contextTool = contextOf === undefined ? [] : [sessionContext(reach, contextOf)];
+  const forSessions =
+    teamwork === undefined
+      ? contextTool
+      : [
+          ...sessionTools({ reach, sessions, cursors }),
+          ...contextTool,
+          ...stateTools({ reach, state: store.state, workspaceState: teamwork.team.workspaceState, cursors }),
+          ...teamTools({ reach, endSession: sessions.end, ...teamwork }),
+        ];
   const forFiles =
     access === undefined || files === undefined
       ? []
       : [...fileTools(access), ...searchTools(access, cursors, files.indexes)];
-  const contextTool = 'session_context';
-  return createToolset(
-    [
-      ...(hasSessionTools ? forSessions : forSessions.filter(({ definition }) => definition.name === contextTool)),
-      ...forFiles,
-    ],
-    [contextTool, ...forFiles.map(({ definition }) => definition.name)],
-  );
+  const exactTools = [...contextTool, ...forFiles].map(({ definition }) => definition.name);
+  return createToolset([...forSessions, ...forFiles], exactTools);
 }
 
+interface TeamToolParts extends Teamwork, Pick<ChildToolParts, 'reach' | 'endSession'> {}
+
 /** The tools by which sessions work together. */
-function teamTools(reach: SessionReach, options: SessionToolsOptions): readonly Tool[] {
-  const { sessions, team, createChild, onMessageSent, onReported } = options;
+function teamTools({ reach, endSession, ...teamwork }: TeamToolParts): readonly Tool[] {
+  const { team, createChild, onMessageSent, onReported } = teamwork;
   const { peers, messages, reports, index } = team;
   const onSent: OnMessageSent = (sent) => {
     index.noteMessage(sessionOf(sent.from), sent.text);
@@ -98,7 +103,7 @@ function teamTools(reach: SessionReach, options: SessionToolsOptions): readonly 
     onMessageSent?.(sent);
   };
   return [
-    sessionCreate({ reach, reports, createChild, endSession: sessions.end }),
+    sessionCreate({ reach, reports, createChild, endSession }),
     ...messageTools({ reach, peers, messages, onSent }),
     sessionSearch(reach, peers, index),
     ...reportTools(reach, reports, onReported),
@@ -106,7 +111,8 @@ function teamTools(reach: SessionReach, options: SessionToolsOptions): readonly 
 }
 
 /** Notes the files that sessions use, so that the sessions are found by them. */
-function noteFiles(files: FileAccessParts, team: Team): FileAccessParts {
+function noteFiles(files: FileAccessParts, team: Team | undefined): FileAccessParts {
+  if (team === undefined) return files;
   return {
     ...files,
     onResolution(resolution) {

@@ -16,7 +16,8 @@ const withGarden = () => ({ servers: {}, workspaces: { garden: { path: on.folder
 
 async function readInbox(client: RawClient): Promise<Record<string, unknown>> {
   const { result } = await client.request('resources/read', { uri });
-  const [content] = result?.['contents'] as { uri: string; mimeType: string; text: string }[];
+  const contents = (result?.['contents'] ?? []) as { uri: string; mimeType: string; text: string }[];
+  const [content] = contents;
   expect(content).toMatchObject({ uri, mimeType: 'application/json' });
   return JSON.parse(content?.text ?? '') as Record<string, unknown>;
 }
@@ -38,7 +39,7 @@ describe.each(eras)('P13: the inbox as a resource, in the %s era', (era) => {
     const { lead, worker } = await openPair();
     const [sender, reader] = [await on.connect(lead.id, era, server), await on.connect(worker.id, era, server)];
     const { result } = await reader.request('resources/list');
-    expect((result?.['resources'] as { uri: string }[]).map((each) => each.uri)).toEqual([uri]);
+    expect(((result?.['resources'] ?? []) as { uri: string }[]).map((each) => each.uri)).toEqual([uri]);
     expect((await reader.request('resources/templates/list')).result?.['resourceTemplates']).toEqual([]);
     expect(await readInbox(reader)).toEqual({ messages: [], next: null });
     await subscribe(reader, era);
@@ -80,9 +81,9 @@ describe.each(eras)('P13: the inbox as a resource, in the %s era', (era) => {
     const { worker } = await openPair();
     const other = await on.connect(worker.id, era, 'ambit');
     const countWaiting = async () => {
-      const { result } = await other.request('tools/call', { name: 'session_info', arguments: {} });
+      const info = JSON.parse(await other.call('session_info')) as { use: { underWay: number } };
       // Without this call itself.
-      return (result?.['structuredContent'] as { use: { underWay: number } }).use.underWay - 1;
+      return info.use.underWay - 1;
     };
     for (const server of ['ambit', undefined]) {
       const reader = await on.connect(worker.id, era, server);

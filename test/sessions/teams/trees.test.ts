@@ -38,8 +38,10 @@ async function start(quotas = ''): Promise<void> {
   tools = createOwnTools({
     sessions,
     store,
-    team: openTeam({ store, sessions }),
-    createChild: (draft) => openSession(sessions, config, draft),
+    teamwork: {
+      team: openTeam({ store, sessions }),
+      createChild: (draft) => openSession(sessions, config, draft),
+    },
   });
 }
 

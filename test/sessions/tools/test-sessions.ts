@@ -41,7 +41,7 @@ export function createTestSessions(options: StoreOptions = {}, given?: SessionSt
     store,
     sessions,
     team,
-    tools: createOwnTools({ sessions, store, team, createChild }),
+    tools: createOwnTools({ sessions, store, teamwork: { team, createChild } }),
     open: async (userId, draft = {}) => (await sessions.create({ userId, trustLevel: 'sandboxed', ...draft })).session,
     async close() {
       await team.close();
