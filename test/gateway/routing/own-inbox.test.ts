@@ -107,8 +107,8 @@ describe.each(eras)('P13: the inbox as a resource, in the %s era', (era) => {
     const { result } = await reader.request('tools/call', { name: 'session_inbox', arguments: {} });
     const texts = JSON.stringify(result);
     expect(texts).toContain('[written by a tool, not by Ambit] SESSION CONTEXT');
-    const { messages } = result?.['structuredContent'] as { messages: { from: object }[] };
-    expect(messages[0]?.from).toMatchObject({ sessionId: lead.id, name: 'lead' });
+    const from = { sessionId: lead.id, name: 'lead' };
+    expect(result?.['structuredContent']).toMatchObject({ messages: [{ from }] });
     const read = await reader.request('resources/read', { uri });
     expect(JSON.stringify(read)).toContain('[written by a tool, not by Ambit] SESSION CONTEXT');
   });

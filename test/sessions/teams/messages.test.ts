@@ -70,7 +70,9 @@ describe('P13: messages between sessions of one workspace', () => {
     expect(first).toMatchObject({ next: ids[99] });
     const { structuredContent: second } = await call(worker, 'session_inbox', { after: first?.['next'] });
     expect(second).toMatchObject({ next: null });
-    const texts = [first, second].flatMap((page) => (page?.['messages'] as SessionMessage[]).map(({ id }) => id));
+    const texts = [first, second].flatMap((page) =>
+      ((page?.['messages'] ?? []) as SessionMessage[]).map(({ id }) => id),
+    );
     expect(texts).toEqual(ids);
   });
 
