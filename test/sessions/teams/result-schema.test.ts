@@ -62,9 +62,10 @@ describe('attacks', () => {
     ['many patterns', { patternProperties: Object.fromEntries(range(500).map((n) => [`x${n}`, {}])) }, manyKeys],
     ['a pattern with many states', { pattern: '[ac]\\w{200}[0-9]' }, letters],
   ])('the steps of a check are limited: %s', (_, schema, value) => {
-    const before = performance.now();
+    const before = process.cpuUsage();
     expect(check(schema, value)).toMatch(/^The value cannot be checked in a reasonable time: .*"\$ref"\.$/);
-    if (proof) expect(performance.now() - before).toBeLessThan(300);
+    // Processor time: the machine may be busy with other test files.
+    if (proof) expect(process.cpuUsage(before).user / 1000).toBeLessThan(400);
   });
 
   test.each(['(a+)+$', '^(a|a)*$', '^(([a-z])+.)+[A-Z]$', '(.*)(.*)(.*)(.*)[0-9]$'])(
