@@ -145,7 +145,7 @@ test('P13: no sequence of calls widens anything: random trees, random requests',
         if (each.kind !== 'end' && (await store.list()).sessions.length > 1) await expectTreeWithinBounds();
       }
     }),
-    { numRuns: counts(150, 5000) },
+    { numRuns: counts(50, 5000) },
   );
 });
 
