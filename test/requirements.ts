@@ -24,7 +24,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['P10', built, 'injection for 10 servers adds less than 1 ms'],
   ['P11', built, 'a server author can log, scope and enforce by the context'],
   ['P12', built, 'user and agent id, signed context for HTTP, JWKS, pseudonyms'],
-  ['P13', later, 'sessions of a workspace can create, message and search each other'],
+  ['P13', built, 'sessions of a workspace can create, message and search each other'],
   ['P14', built, 'a session limited to named servers; HTTP servers get the token of the session’s user'],
   ['P15', built, 'debug line per injection, pid in logs, private temporary directory, metrics'],
   ['G1', built, 'the first tool call of a session carries policies and objectives; later ones do not'],
