@@ -31,7 +31,7 @@ interface SessionCreationParts {
   readonly store: SessionStore;
   readonly bounds: SessionBounds;
   readonly loaded: LoadedSessions;
-  readonly writer: Pick<SessionWriter, 'restrictOne' | 'change'>;
+  readonly writer: Pick<SessionWriter, 'restrictWithin' | 'change' | 'end'>;
   readonly openedListeners: readonly ((session: Session) => void)[];
 }
 
@@ -53,14 +53,14 @@ export function createSessionCreation(parts: SessionCreationParts): (draft: Chec
     }
     // The parent may have ended meanwhile, before this child was there to be ended with it.
     const parent = await findParent(store, draft).catch(async (error: unknown) => {
-      await store.end(id);
+      await writer.end(id, 'ended');
       throw error;
     });
     let { record } = created;
     let session = loaded.load(record);
     if (parent !== undefined && restrictionForChild(parent, session) !== undefined) {
-      // The parent was restricted meanwhile.
-      session = await writer.restrictOne(id, (each) => restrictionForChild(parent, each));
+      // The parent was restricted meanwhile, and the child may already have children of its own.
+      session = await writer.restrictWithin(id, parent);
       record = (await store.get(id)) ?? record;
     }
     if (parent !== undefined && session.endsAt > parent.endsAt) {

@@ -12,7 +12,8 @@ type EndCause = Exclude<SessionEndReason, 'expired'>;
 export interface SessionWriter {
   /** Reads, decides and writes until nobody else was faster. */
   change(id: string, decide: (session: Session) => SessionChange | undefined): Promise<Session>;
-  restrictOne(id: string, wanted: (session: Session) => Restriction | undefined): Promise<Session>;
+  /** Restricts a child and its descendants to the bounds of its parent. */
+  restrictWithin(id: string, parent: Session): Promise<Session>;
   /** Restricts a session and its descendants: a child never has more than its parent. */
   restrict(id: string, restriction: Restriction): Promise<Session>;
   end(id: string, reason: EndCause): Promise<boolean>;
@@ -44,29 +45,55 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     });
   }
 
+  /**
+   * Restricts each generation before the next one is listed. A child that is opened after its parent was restricted is
+   * opened within the new bounds, and one that was opened before is in the list.
+   */
   async function restrictDescendants(session: Session): Promise<void> {
-    const within = new Map([[session.id, session]]);
-    for (const { id, parentId } of await findDescendants(store, session)) {
-      const parent = within.get(parentId ?? '');
-      if (parent === undefined) continue;
-      const child = await restrictOne(id, (each) => restrictionForChild(parent, each)).catch((error: unknown) => {
-        // Gone meanwhile: then there is nothing to restrict.
-        if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
-        throw error;
-      });
-      if (child !== undefined) within.set(id, child);
+    const parents = [session];
+    for (const parent of parents) {
+      for (const { id } of await listChildren(store, parent)) {
+        const child = await restrictOne(id, (each) => restrictionForChild(parent, each)).catch((error: unknown) => {
+          // Gone meanwhile: then there is nothing to restrict.
+          if (isAmbitError(error) && error.code === 'SESSION_NOT_FOUND') return undefined;
+          throw error;
+        });
+        // The loop also visits the children that are added meanwhile.
+        if (child !== undefined) parents.push(child);
+      }
     }
   }
 
+  async function endOne(id: string, reason: EndCause): Promise<void> {
+    if (await store.end(id, reason)) loaded.unload(id, reason);
+  }
+
   /** Ends the youngest generation first. If this is interrupted, no session is left whose parent is gone. */
-  async function endDescendants(record: SessionRecord, reason: EndCause): Promise<void> {
+  async function endDescendants(record: SessionRecord, reason: EndCause): Promise<readonly SessionRecord[]> {
     const descendants = await findDescendants(store, record);
-    for (const { id } of descendants.reverse()) if (await store.end(id, reason)) loaded.unload(id, reason);
+    for (const { id } of descendants.toReversed()) await endOne(id, reason);
+    return descendants;
+  }
+
+  /** Ends the children that were opened below these sessions before they ended. Nobody can open more. */
+  async function endStragglers(ended: readonly SessionRecord[], reason: EndCause): Promise<void> {
+    const parents = [...ended];
+    for (const parent of parents) {
+      for (const child of await listChildren(store, parent)) {
+        await endOne(child.id, reason);
+        parents.push(child);
+      }
+    }
   }
 
   return {
     change,
-    restrictOne,
+
+    async restrictWithin(id, parent) {
+      const session = await restrictOne(id, (each) => restrictionForChild(parent, each));
+      await restrictDescendants(session);
+      return session;
+    },
 
     async restrict(id, restriction) {
       const session = await restrictOne(id, () => restriction);
@@ -77,11 +104,10 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     async end(id, reason) {
       const record = await store.get(id);
       if (record === undefined) return false;
-      await endDescendants(record, reason);
+      const descendants = await endDescendants(record, reason);
       const ended = await store.end(id, reason);
       try {
-        // Opened while the others were ended; from here on nobody can open more.
-        await endDescendants(record, reason);
+        await endStragglers([record, ...descendants], reason);
       } finally {
         if (ended) loaded.unload(id, reason);
         // Another process ended it, and the feed has not said so yet.
@@ -103,17 +129,26 @@ export async function findDescendants(
   const found: SessionRecord[] = [];
   const known = new Set([id]);
   for (const parentId of known) {
-    let after: string | undefined;
-    do {
-      const page = await store.list({ userId, parentId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
-      for (const record of page.sessions) {
-        if (known.has(record.id)) continue;
-        // The loop also visits entries that are added to the set meanwhile.
-        known.add(record.id);
-        found.push(record);
-      }
-      after = page.next ?? undefined;
-    } while (after !== undefined);
+    for (const record of await listChildren(store, { id: parentId, userId })) {
+      if (known.has(record.id)) continue;
+      // The loop also visits entries that are added to the set meanwhile.
+      known.add(record.id);
+      found.push(record);
+    }
   }
   return found;
+}
+
+/** Lists the live children of a session, which may have ended itself. */
+async function listChildren(
+  store: SessionStore,
+  { id: parentId, userId }: Pick<SessionRecord, 'id' | 'userId'>,
+): Promise<SessionRecord[]> {
+  const children: SessionRecord[] = [];
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = await store.list({ userId, parentId }, { limit: 1000, ...(after === undefined ? {} : { after }) });
+    children.push(...page.sessions);
+    after = page.next;
+  }
+  return children;
 }
