@@ -29,8 +29,8 @@ export interface Admission {
   /** The concurrent calls that the lease counts for, up to 1,000,000; 1 by default, 0 with `calls: 0`. */
   readonly places?: number;
   /**
-   * A session is always counted. A user or workspace is counted when it has limits here and the session has no parent:
-   * each call of a child is also admitted for its ancestors, and must count once.
+   * A session is always counted. A user or workspace is counted when it has limits here, but not for a child of a session
+   * with the same user or workspace: each call of a child is also admitted for its ancestors, and must count once.
    */
   readonly limits?: Readonly<Partial<Record<Scope, Limits>>>;
 }

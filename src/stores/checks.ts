@@ -154,6 +154,7 @@ export function isConflict({ expectedVersion }: AtVersion, version: number): boo
 export function checkDocument(collection: string, key: string, options: PutOptions = {}): void {
   checkCollection(collection);
   checkCount('maxDocuments', options.maxDocuments, 1);
+  checkCount('maxBytes', options.maxBytes, 1);
   checkText('key', key);
   checkCount('expectedVersion', options.expectedVersion, 0);
 }

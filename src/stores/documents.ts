@@ -22,13 +22,15 @@ export interface AtVersion {
 export interface PutOptions extends AtVersion {
   /** The most documents of this collection, if fewer than the store allows. */
   readonly maxDocuments?: number;
+  /** The most bytes of all texts of this collection together. Give it with each write of the collection, or never. */
+  readonly maxBytes?: number;
 }
 
 export type DocumentPut =
   | { readonly outcome: 'written'; readonly version: number }
   /** The current version; 0 when there is no document. */
   | { readonly outcome: 'conflict'; readonly version: number }
-  | { readonly outcome: 'full'; readonly limit: keyof DocumentLimits };
+  | { readonly outcome: 'full'; readonly limit: keyof DocumentLimits | 'totalBytes' };
 
 export type DocumentDeleted =
   | { readonly outcome: 'deleted' }

@@ -14,6 +14,8 @@ export type Change =
   | { readonly kind: 'ended'; readonly id: string; readonly reason: EndReason | 'expired'; readonly here: boolean }
   /** A session got a message. */
   | { readonly kind: 'message'; readonly id: string; readonly here: boolean }
+  /** A result was written for a session. */
+  | { readonly kind: 'result'; readonly id: string; readonly here: boolean }
   | { readonly kind: 'document'; readonly collection: string; readonly key: string }
   /** Changes may have been missed: every cached session and document may be outdated. */
   | { readonly kind: 'lost' };

@@ -29,6 +29,7 @@ export function refuseWhenClosed(store: SessionStore): SessionStore {
     state: guard(store.state),
     marks: guard(store.marks),
     inboxes: guard(store.inboxes),
+    results: guard(store.results),
     documents: guard(store.documents),
     watch: store.watch,
     close() {

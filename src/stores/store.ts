@@ -14,7 +14,7 @@ import type { SessionMarks, SessionStateStore } from './state.ts';
  * - An answer is final: written data survives a crash as far as `capabilities.durable` says. Only counters and
  *   `lastActiveAt` may be behind, by a second at most.
  * - Time is the store's own. To every method a session is gone at the very instant it expires, swept or not.
- * - State, marks, messages and leases end with their session. Its remains stay until an hour after `endsAt`, so that its id is not
+ * - State, results, marks, messages and leases end with their session. Its remains stay until an hour after `endsAt`, so that its id is not
  *   used again and a late write does not bring it back.
  * - A store that was unavailable works again without help. Nothing is queued meanwhile.
  */
@@ -50,11 +50,13 @@ export interface SessionStore {
   readonly state: SessionStateStore;
   readonly marks: SessionMarks;
   readonly inboxes: SessionInboxes;
+  /** Values that the children of a session return to it: the same as `state`, with other limits. */
+  readonly results: SessionStateStore;
   readonly documents: Documents;
 
   /**
-   * Reports, within a second, every session that is created, changed or ended, every message, and every document that
-   * is written or deleted, by any process. Listeners ignore kinds that they do not know. The returned function stops it.
+   * Reports, within a second, every session that is created, changed or ended, every message and result, and every
+   * document that is written or deleted, by any process. Listeners ignore kinds that they do not know. The returned function stops it.
    */
   watch(listener: (change: Change) => void): () => void;
   /** Removes expired sessions and returns their number. A store does so by itself every second. */
@@ -124,6 +126,7 @@ export interface StoreOptions {
   /** A clock for tests, which also sweep by hand; the store's own clock by default. */
   readonly now?: () => number;
   readonly stateLimits?: Partial<StateLimits>;
+  readonly resultLimits?: Partial<StateLimits>;
   readonly documentLimits?: Partial<DocumentLimits>;
   /** The time after which an operation fails with STORE_UNAVAILABLE; 2000 by default. */
   readonly patienceMs?: number;
@@ -137,4 +140,6 @@ export interface StateLimits {
 }
 
 export const defaultStateLimits: StateLimits = { valueBytes: 65_536, keys: 1000, totalBytes: 1_048_576 };
+/** A result may come with the schema that it has to match. */
+export const defaultResultLimits: StateLimits = { valueBytes: 131_072, keys: 256, totalBytes: 4_194_304 };
 export const defaultPatienceMs = 2000;

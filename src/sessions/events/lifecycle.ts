@@ -106,7 +106,7 @@ const lostStep = { type: 'lost', sessionId: undefined, reason: undefined, here: 
 
 function stepOf(change: Change): Omit<LifecycleStep, 'number' | 'at'> | undefined {
   if (change.kind === 'lost') return lostStep;
-  if (change.kind === 'document' || change.kind === 'message') return undefined;
+  if (change.kind === 'document' || change.kind === 'message' || change.kind === 'result') return undefined;
   const { id: sessionId, here } = change;
   if (change.kind === 'created') return { type: 'created', sessionId, reason: undefined, here };
   if (change.kind === 'changed') {

@@ -92,7 +92,8 @@ function listAccounts(session: MemorySession, request: Admission, ledger: Ledger
       return [{ scope, limits, counters: session.counters, underWay: countUnderWay(session, now) }];
     let count = 0;
     if (limits.concurrentCalls !== undefined) {
-      for (const each of ledger.sessionsOf(scope, owner)) if (each.parentId === null) count += countUnderWay(each, now);
+      for (const each of ledger.sessionsOf(scope, owner))
+        if (findOwner(each, scope) === owner) count += countUnderWay(each, now);
     }
     const counters = ledger.counters.get(accountName(scope, owner)) ?? noCounters;
     return [{ scope, limits, counters, underWay: count }];
@@ -101,9 +102,9 @@ function listAccounts(session: MemorySession, request: Admission, ledger: Ledger
 
 function findOwner(session: MemorySession, scope: Scope): string | null {
   if (scope === 'session') return session.id;
-  // The calls of a child count with its root.
-  if (session.parentId !== null) return null;
-  return scope === 'user' ? session.userId : session.workspaceId;
+  // The calls of a child count with its parent.
+  if (scope === 'user') return session.parentId === null ? session.userId : null;
+  return session.countsWorkspace ? session.workspaceId : null;
 }
 
 const accountName = (scope: Scope, owner: string): string => `${scope}:${owner}`;

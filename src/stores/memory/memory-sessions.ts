@@ -30,10 +30,13 @@ export interface MemorySession
   /** `expiresAt` without regard to `endsAt`. It is kept, so that `remains` knows it after the leases are gone. */
   idleAt: number;
   reason: EndReason | 'expired' | undefined;
+  /** False for a child in the workspace of its parent: its calls count there with the parent. */
+  readonly countsWorkspace: boolean;
   counters: Counters;
   stateVersion: number;
   readonly leases: Map<string, MemoryLease>;
   readonly state: Map<string, MemoryStateEntry>;
+  readonly results: Map<string, MemoryStateEntry>;
   readonly marks: Map<string, string>;
   /** The messages that are not acknowledged, and the number of the last one ever received. */
   readonly inbox: StoredMessage[];
@@ -73,6 +76,7 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
     held.reason = reason;
     held.leases.clear();
     held.state.clear();
+    held.results.clear();
     held.marks.clear();
     held.inbox.length = 0;
     tombstones.set(held.id, held);
@@ -115,7 +119,8 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
         if (siblings.length >= caps.perParent) return { outcome: 'full', cap: 'perParent' };
       }
       if (caps.inAll !== undefined && !makeRoom(caps.inAll)) return { outcome: 'full', cap: 'inAll' };
-      const held = createMemorySession(session, now());
+      const parent = session.parentId === null ? undefined : live.get(session.parentId);
+      const held = createMemorySession(session, now(), parent);
       live.set(held.id, held);
       addToGroup(byUser, held.userId, held);
       if (held.workspaceId !== null) addToGroup(byWorkspace, held.workspaceId, held);
@@ -164,7 +169,7 @@ function removeFromGroup(groups: Map<string, Set<MemorySession>>, name: string, 
   if (group?.size === 0) groups.delete(name);
 }
 
-function createMemorySession(session: NewSession, now: number): MemorySession {
+function createMemorySession(session: NewSession, now: number, parent: MemorySession | undefined): MemorySession {
   const { id, name, userId, workspaceId, parentId, ttlSeconds } = session;
   return {
     id,
@@ -180,10 +185,12 @@ function createMemorySession(session: NewSession, now: number): MemorySession {
     lastActiveAt: now,
     idleAt: now + ttlSeconds * 1000,
     reason: undefined,
+    countsWorkspace: parent === undefined || parent.workspaceId !== workspaceId,
     counters: noCounters,
     stateVersion: 0,
     leases: new Map(),
     state: new Map(),
+    results: new Map(),
     marks: new Map(),
     inbox: [],
     lastMessage: 0,

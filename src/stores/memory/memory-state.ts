@@ -5,13 +5,21 @@ import type { MemorySession, MemorySessions, MemoryStateEntry } from './memory-s
 
 type LiveSessionLookup = Pick<MemorySessions, 'findLive'> & { now(): number };
 
-export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimits): SessionStateStore {
+export interface MemoryStateOptions {
+  readonly limits: StateLimits;
+  entriesOf(held: MemorySession): Map<string, MemoryStateEntry>;
+  onWritten?(id: string): void;
+}
+
+export function createMemoryState(sessions: LiveSessionLookup, options: MemoryStateOptions): SessionStateStore {
+  const { limits, entriesOf, onWritten } = options;
   function readFreshEntries(held: MemorySession): Map<string, MemoryStateEntry> {
     const now = sessions.now();
-    for (const [key, entry] of held.state) {
-      if (entry.expiresAt !== null && now >= entry.expiresAt) held.state.delete(key);
+    const entries = entriesOf(held);
+    for (const [key, entry] of entries) {
+      if (entry.expiresAt !== null && now >= entry.expiresAt) entries.delete(key);
     }
-    return held.state;
+    return entries;
   }
 
   return {
@@ -24,29 +32,30 @@ export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimi
       return { key, value: JSON.parse(text), version, bytes, expiresAt };
     },
 
-    async set(id, key, value, options = {}) {
+    async set(id, key, value, setOptions = {}) {
       checkKey(id, key);
-      const read = readStateValue(value, options, limits);
+      const read = readStateValue(value, setOptions, limits);
       const held = sessions.findLive(id);
       if ('outcome' in held) return held;
       const all = readFreshEntries(held);
       const before = all.get(key);
       const version = before?.version ?? 0;
-      if (isConflict(options, version)) return { outcome: 'conflict', version };
+      if (isConflict(setOptions, version)) return { outcome: 'conflict', version };
       if ('limit' in read) return { outcome: 'full', limit: read.limit };
       if (before === undefined && all.size >= limits.keys) return { outcome: 'full', limit: 'keys' };
       const bytes = countEntryBytes(key, read.text);
       let total = bytes - (before?.bytes ?? 0);
       for (const entry of all.values()) total += entry.bytes;
       if (total > limits.totalBytes) return { outcome: 'full', limit: 'totalBytes' };
-      const expiresAt = options.ttlMs === undefined ? null : sessions.now() + options.ttlMs;
+      const expiresAt = setOptions.ttlMs === undefined ? null : sessions.now() + setOptions.ttlMs;
       held.stateVersion++;
       all.set(key, { text: read.text, bytes, version: held.stateVersion, expiresAt });
+      onWritten?.(id);
       return { outcome: 'written', version: held.stateVersion };
     },
 
-    async list(id, options = {}) {
-      checkStateList(id, options);
+    async list(id, listOptions = {}) {
+      checkStateList(id, listOptions);
       const held = sessions.findLive(id);
       if ('outcome' in held) return { keys: [], next: null };
       const keys = [...readFreshEntries(held)].map(([key, { version, bytes, expiresAt }]) => ({
@@ -55,16 +64,16 @@ export function createMemoryState(sessions: LiveSessionLookup, limits: StateLimi
         bytes,
         expiresAt,
       }));
-      return cutKeyPage(keys, options);
+      return cutKeyPage(keys, listOptions);
     },
 
-    async delete(id, key, options = {}) {
+    async delete(id, key, deleteOptions = {}) {
       checkKey(id, key);
       const held = sessions.findLive(id);
       if ('outcome' in held) return held;
       const version = readFreshEntries(held).get(key)?.version ?? 0;
-      if (isConflict(options, version)) return { outcome: 'conflict', version };
-      return { outcome: held.state.delete(key) ? 'deleted' : 'absent' };
+      if (isConflict(deleteOptions, version)) return { outcome: 'conflict', version };
+      return { outcome: entriesOf(held).delete(key) ? 'deleted' : 'absent' };
     },
   };
 }

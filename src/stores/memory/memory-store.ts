@@ -24,7 +24,7 @@ import { type ChangeFeed, createChangeFeed } from '../feed.ts';
 import { type Counters, createLeaseId } from '../quota.ts';
 import { applyChange, isRestricted, toBody } from '../record.ts';
 import { bestMatches, isReference } from '../session-references.ts';
-import { defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
+import { defaultResultLimits, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { admitCall, type Ledger, settleLease } from './memory-admission.ts';
 import { createMemoryInboxes } from './memory-inbox.ts';
@@ -165,7 +165,15 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       return { calls, bytes, underWay: countUnderWay(live, now()), leases: listHeldLeases(live, now()) };
     },
 
-    state: createMemoryState(lookup, { ...defaultStateLimits, ...options.stateLimits }),
+    state: createMemoryState(lookup, {
+      limits: { ...defaultStateLimits, ...options.stateLimits },
+      entriesOf: ({ state }) => state,
+    }),
+    results: createMemoryState(lookup, {
+      limits: { ...defaultResultLimits, ...options.resultLimits },
+      entriesOf: ({ results }) => results,
+      onWritten: (id) => feed.publish({ kind: 'result', id, here: true }),
+    }),
     marks: createMemoryMarks(lookup),
     inboxes: createMemoryInboxes(lookup, feed),
     documents: createMemoryDocuments({ ...defaultDocumentLimits, ...options.documentLimits }, feed),
@@ -177,6 +185,13 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       feed.close();
     },
   });
+}
+
+/** Counts the bytes of all documents but one. */
+function countBytes({ documents }: Collection, except: string): number {
+  let bytes = 0;
+  for (const { key, text } of documents.values()) if (key !== except) bytes += Buffer.byteLength(text);
+  return bytes;
 }
 
 function createMemoryDocuments(limits: DocumentLimits, feed: ChangeFeed): Documents {
@@ -203,6 +218,9 @@ function createMemoryDocuments(limits: DocumentLimits, feed: ChangeFeed): Docume
       if (isConflict(options, version)) return { outcome: 'conflict', version };
       if (!fits) return { outcome: 'full', limit: 'textBytes' };
       const max = Math.min(limits.documents, options.maxDocuments ?? limits.documents);
+      const { maxBytes } = options;
+      if (maxBytes !== undefined && countBytes(target, key) + Buffer.byteLength(text) > maxBytes)
+        return { outcome: 'full', limit: 'totalBytes' };
       if (version === 0 && target.documents.size >= max) return { outcome: 'full', limit: 'documents' };
       target.version++;
       target.documents.set(key, { key, text, version: target.version });

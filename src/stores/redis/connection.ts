@@ -9,7 +9,7 @@ import { scriptPrelude } from './script-prelude.ts';
 
 type RedisReply = string | number | null | RedisReply[];
 
-interface RedisScript {
+export interface RedisScript {
   readonly text: string;
   readonly sha: string;
 }

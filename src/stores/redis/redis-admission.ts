@@ -23,13 +23,12 @@ local function under_way(key)
 end
 `;
 
-/** The keys of the calls under way that a lease counts in. The calls of a child count with its root. */
+/** The keys of the calls under way that a lease counts in. The calls of a child count with its parent. */
 const countedInFunction = `
 local function counted_in(s)
   local keys = { P .. 'c:' .. s.id }
-  if s.p then return keys end
-  keys[2] = P .. 'c:u:' .. s.u
-  if s.w then keys[3] = P .. 'c:w:' .. s.w end
+  if not s.p then keys[#keys + 1] = P .. 'c:u:' .. s.u end
+  if s.cw then keys[#keys + 1] = P .. 'c:w:' .. s.cw end
   return keys
 end
 `;
@@ -63,7 +62,7 @@ local function account(scope, first, key, held)
 end
 account('session', 9, P .. 's:' .. id, P .. 'c:' .. id)
 if ARGV[24] == '1' and not s.p then account('user', 14, P .. 'q:u:' .. s.u, P .. 'c:u:' .. s.u) end
-if ARGV[25] == '1' and s.w and not s.p then account('workspace', 19, P .. 'q:w:' .. s.w, P .. 'c:w:' .. s.w) end
+if ARGV[25] == '1' and s.cw then account('workspace', 19, P .. 'q:w:' .. s.cw, P .. 'c:w:' .. s.cw) end
 
 local refusal
 local function refuse(a, limit, allowed, wait)
@@ -178,9 +177,8 @@ local function settle_all()
   if bytes == 0 and unused == 0 then return end
   if bytes > 0 then redis.call('HINCRBY', P .. 's:' .. id, 'y', int(bytes)) end
   give_back(P .. 's:' .. id, '1', own_pace, true)
-  if s.p then return end
-  settle(P .. 'q:u:' .. s.u, user, user_pace)
-  if s.w then settle(P .. 'q:w:' .. s.w, workspace, workspace_pace) end
+  if not s.p then settle(P .. 'q:u:' .. s.u, user, user_pace) end
+  if s.cw then settle(P .. 'q:w:' .. s.cw, workspace, workspace_pace) end
 end
 `;
 

@@ -22,11 +22,14 @@ return { int(version), text }
 
 /** Versions are stored apart from the documents, so that they keep rising when all documents are deleted. */
 const putScript = prepareScript(`${documentFunctions}
-local key, text, expected, too_long, most = unpack(ARGV, 3)
-local version = document(key)
+local key, text, expected, too_long, most, most_bytes = unpack(ARGV, 3)
+local version, before = document(key)
 if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
 if too_long == '1' then return { 'full', 'textBytes' } end
 if version == 0 and redis.call('HLEN', O) >= tonumber(most) then return { 'full', 'documents' } end
+local bytes = tonumber(redis.call('HGET', P .. 'ob', collection) or 0) - #(before or '') + #text
+if most_bytes ~= '' and bytes > tonumber(most_bytes) then return { 'full', 'totalBytes' } end
+redis.call('HSET', P .. 'ob', collection, int(bytes))
 local number = redis.call('HINCRBY', P .. 'ov', collection, 1)
 redis.call('HSET', O, key, int(number) .. ' ' .. text)
 redis.call('ZADD', Z, 0, key)
@@ -36,9 +39,10 @@ return { 'written', int(number) }
 
 const deleteScript = prepareScript(`${documentFunctions}
 local key, expected = unpack(ARGV, 3)
-local version = document(key)
+local version, before = document(key)
 if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
 if version == 0 then return { 'absent' } end
+redis.call('HINCRBY', P .. 'ob', collection, -#before)
 redis.call('HDEL', O, key)
 redis.call('ZREM', Z, key)
 redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)
@@ -71,11 +75,11 @@ export function createRedisDocuments(connection: RedisConnection, limits: Docume
     async put(collection, key, text, options = {}) {
       checkDocument(collection, key, options);
       const fits = fitsDocument(text, limits);
-      const { expectedVersion = '', maxDocuments = limits.documents } = options;
+      const { expectedVersion = '', maxDocuments = limits.documents, maxBytes = '' } = options;
       const max = Math.min(limits.documents, maxDocuments);
-      const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', max];
+      const values = [collection, key, fits ? text : '', expectedVersion, fits ? '0' : '1', max, maxBytes];
       const [status, detail] = toList(await connection.run(putScript, ...values));
-      if (status === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits };
+      if (status === 'full') return { outcome: 'full', limit: detail as keyof DocumentLimits | 'totalBytes' };
       return { outcome: status === 'written' ? 'written' : 'conflict', version: Number(detail) };
     },
 

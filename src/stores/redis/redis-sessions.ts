@@ -45,7 +45,8 @@ if workspace ~= '' then
   redis.call('ZADD', P .. 'by:w:' .. workspace, int(T), id)
 end
 if parent ~= '' then
-  redis.call('HSET', P .. 's:' .. id, 'p', parent)
+  local above = redis.call('HGET', P .. 's:' .. parent, 'w') or ''
+  redis.call('HSET', P .. 's:' .. id, 'p', parent, 'cw', above == workspace and '0' or '1')
   redis.call('ZADD', P .. 'by:p:' .. parent, int(T), id)
 end
 if name ~= '' then

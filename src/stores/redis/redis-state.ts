@@ -1,12 +1,36 @@
 import { checkKey, checkMark, checkStateList, countEntryBytes, readStateValue } from '../checks.ts';
 import { cutKeyPage, maxMarks, type SessionMarks, type SessionStateStore, type StateKey } from '../state.ts';
 import type { StateLimits } from '../store.ts';
-import { parseGone, prepareScript, type RedisConnection, toList } from './connection.ts';
+import { parseGone, prepareScript, type RedisConnection, type RedisScript, toList } from './connection.ts';
+
+interface EntryScripts {
+  readonly get: RedisScript;
+  readonly set: RedisScript;
+  readonly list: RedisScript;
+  readonly delete: RedisScript;
+}
+
+/** The keys of entries and of their expiry, the field of their bytes, and what a write announces. */
+interface EntryPlaces {
+  readonly entries: string;
+  readonly expiries: string;
+  readonly bytes: string;
+  readonly announce: string;
+}
+
+const stateScripts = prepareEntryScripts({ entries: 'd', expiries: 'f', bytes: 'z', announce: '' });
+const resultScripts = prepareEntryScripts({
+  entries: 'r',
+  expiries: 'g',
+  bytes: 'rz',
+  announce: "tell_of('result', id, number)",
+});
 
 /** The format of an entry is "<version> <expiry or 0> <bytes> <value>". */
-const entryFunctions = `
+function prepareEntryScripts(places: EntryPlaces): EntryScripts {
+  const entryFunctions = `
 local id = ARGV[2]
-local D, F, S = P .. 'd:' .. id, P .. 'f:' .. id, P .. 's:' .. id
+local D, F, S = P .. '${places.entries}:' .. id, P .. '${places.expiries}:' .. id, P .. 's:' .. id
 local function parse(text)
   local version, expires, bytes, at = string.match(text, '^(%d+) (%d+) (%d+) ()')
   return tonumber(version), tonumber(expires), tonumber(bytes), string.sub(text, at)
@@ -24,18 +48,17 @@ local function remove(key)
   local _, _, bytes = parse(text)
   redis.call('HDEL', D, key)
   redis.call('ZREM', F, key)
-  redis.call('HINCRBY', S, 'z', -bytes)
+  redis.call('HINCRBY', S, '${places.bytes}', -bytes)
 end
 `;
-
-const getScript = prepareScript(`${entryFunctions}
+  return {
+    get: prepareScript(`${entryFunctions}
 if gone(load(id)) then return {} end
 local version, expires, bytes, value = entry(ARGV[3])
 if version == 0 then return {} end
 return { int(version), int(expires), int(bytes), value }
-`);
-
-const setScript = prepareScript(`${entryFunctions}
+`),
+    set: prepareScript(`${entryFunctions}
 local key, value, bytes, expected, ttl, too_long, most_keys, most_bytes = unpack(ARGV, 3)
 local why = gone(load(id))
 if why then return { why } end
@@ -45,7 +68,7 @@ if too_long == '1' then return { 'full', 'valueBytes' } end
 for _, old in ipairs(redis.call('ZRANGEBYSCORE', F, '-inf', int(T))) do remove(old) end
 if version == 0 and redis.call('HLEN', D) >= tonumber(most_keys) then return { 'full', 'keys' } end
 local _, _, before = entry(key)
-local total = tonumber(redis.call('HGET', S, 'z')) - (before or 0) + tonumber(bytes)
+local total = tonumber(redis.call('HGET', S, '${places.bytes}') or 0) - (before or 0) + tonumber(bytes)
 if total > tonumber(most_bytes) then return { 'full', 'totalBytes' } end
 remove(key)
 local expires = 0
@@ -55,11 +78,11 @@ if ttl ~= '' then
 end
 local number = redis.call('HINCRBY', S, 'x', 1)
 redis.call('HSET', D, key, number .. ' ' .. int(expires) .. ' ' .. bytes .. ' ' .. value)
-redis.call('HINCRBY', S, 'z', bytes)
+redis.call('HINCRBY', S, '${places.bytes}', bytes)
+${places.announce}
 return { 'written', int(number) }
-`);
-
-const listScript = prepareScript(`${entryFunctions}
+`),
+    list: prepareScript(`${entryFunctions}
 if gone(load(id)) then return {} end
 local found = {}
 local all = redis.call('HGETALL', D)
@@ -68,9 +91,8 @@ for i = 1, #all, 2 do
   if expires == 0 or T < expires then found[#found + 1] = { all[i], int(version), int(expires), int(bytes) } end
 end
 return found
-`);
-
-const deleteScript = prepareScript(`${entryFunctions}
+`),
+    delete: prepareScript(`${entryFunctions}
 local key, expected = unpack(ARGV, 3)
 local why = gone(load(id))
 if why then return { why } end
@@ -79,7 +101,9 @@ if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', in
 if version == 0 then return { 'absent' } end
 remove(key)
 return { 'deleted' }
-`);
+`),
+  };
+}
 
 const putMarkScript = prepareScript(`
 local id, key, value, most = unpack(ARGV, 2)
@@ -107,10 +131,28 @@ function parseStateKey(key: string, version: string, expires: string, bytes: str
 }
 
 export function createRedisState(connection: RedisConnection, limits: StateLimits): SessionStateStore {
+  return createEntries(connection, stateScripts, limits);
+}
+
+/** Publishes `origin` with every result, so that this store recognises its own. */
+export function createRedisResults(
+  connection: RedisConnection,
+  limits: StateLimits,
+  origin: string,
+): SessionStateStore {
+  return createEntries(connection, resultScripts, limits, origin);
+}
+
+function createEntries(
+  connection: RedisConnection,
+  scripts: EntryScripts,
+  limits: StateLimits,
+  origin = '',
+): SessionStateStore {
   return {
     async get(id, key) {
       checkKey(id, key);
-      const [version, expires, bytes, value] = toList(await connection.run(getScript, id, key)) as string[];
+      const [version, expires, bytes, value] = toList(await connection.run(scripts.get, id, key)) as string[];
       if (version === undefined || expires === undefined || bytes === undefined) return undefined;
       return { ...parseStateKey(key, version, expires, bytes), value: JSON.parse(value as string) };
     },
@@ -123,7 +165,7 @@ export function createRedisState(connection: RedisConnection, limits: StateLimit
       const tooLong = 'text' in read ? '0' : '1';
       const bounds = [tooLong, limits.keys, limits.totalBytes];
       const reply = await connection.run(
-        setScript,
+        scripts.set,
         id,
         key,
         text,
@@ -131,6 +173,7 @@ export function createRedisState(connection: RedisConnection, limits: StateLimit
         expectedVersion,
         ttlMs,
         ...bounds,
+        origin,
       );
       const [status, detail] = toList(reply);
       const gone = parseGone(status);
@@ -141,7 +184,7 @@ export function createRedisState(connection: RedisConnection, limits: StateLimit
 
     async list(id, options = {}) {
       checkStateList(id, options);
-      const found = toList(await connection.run(listScript, id)) as [string, string, string, string][];
+      const found = toList(await connection.run(scripts.list, id)) as [string, string, string, string][];
       return cutKeyPage(
         found.map((entry) => parseStateKey(...entry)),
         options,
@@ -150,7 +193,7 @@ export function createRedisState(connection: RedisConnection, limits: StateLimit
 
     async delete(id, key, options = {}) {
       checkKey(id, key);
-      const [status, version] = toList(await connection.run(deleteScript, id, key, options.expectedVersion ?? ''));
+      const [status, version] = toList(await connection.run(scripts.delete, id, key, options.expectedVersion ?? ''));
       const gone = parseGone(status);
       if (gone !== undefined) return gone;
       if (status === 'conflict') return { outcome: 'conflict', version: Number(version) };

@@ -3,14 +3,20 @@ import type { Redis } from 'ioredis';
 import { AmbitError } from '../../errors.ts';
 import { defaultDocumentLimits } from '../documents.ts';
 import { type Change, type ChangeFeed, createChangeFeed } from '../feed.ts';
-import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
+import {
+  defaultPatienceMs,
+  defaultResultLimits,
+  defaultStateLimits,
+  type SessionStore,
+  type StoreOptions,
+} from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { awaitReady, createClient, createConnection, type RedisConnectionOptions } from './connection.ts';
 import { createRedisAdmission } from './redis-admission.ts';
 import { createRedisDocuments } from './redis-documents.ts';
 import { createRedisInboxes } from './redis-inbox.ts';
 import { createRedisSessions } from './redis-sessions.ts';
-import { createRedisMarks, createRedisState } from './redis-state.ts';
+import { createRedisMarks, createRedisResults, createRedisState } from './redis-state.ts';
 
 export interface RedisStoreOptions extends StoreOptions {
   /** An address: redis://, rediss:// for TLS, or unix:// with the path of a socket. */
@@ -51,6 +57,7 @@ export async function openRedisStore(options: RedisStoreOptions): Promise<Sessio
     ...createRedisAdmission(connection),
 
     state: createRedisState(connection, { ...defaultStateLimits, ...options.stateLimits }),
+    results: createRedisResults(connection, { ...defaultResultLimits, ...options.resultLimits }, origin),
     marks: createRedisMarks(connection),
     inboxes: createRedisInboxes(connection, origin),
     documents: createRedisDocuments(connection, { ...defaultDocumentLimits, ...options.documentLimits }),
@@ -97,7 +104,7 @@ function parseChange(text: string, own: string): Change | undefined {
   if (kind === 'document') return { kind, collection: id, key: text.slice(`document ${id} `.length) };
   const here = origin === own;
   if (kind === 'ended') return { kind, id, reason: detail as Extract<Change, { kind: 'ended' }>['reason'], here };
-  if (kind === 'message') return { kind, id, here };
+  if (kind === 'message' || kind === 'result') return { kind, id, here };
   const version = Number(detail);
   if (kind === 'created') return { kind, id, version, here };
   const changed = kind === 'changed' || kind === 'restricted';

@@ -5,13 +5,15 @@
  *
  * s:<id>     the session: b body, v version, u user, w workspace, p parent, n name, c created, t ttl, e ends,
  *            a last active, i idle at, r reason it is gone, q pace, k calls, y bytes, x state version, z state bytes,
- *            mq pace of messages sent, mf and mn first and last number of the inbox, mb its bytes
+ *            mq pace of messages sent, mf and mn first and last number of the inbox, mb its bytes,
+ *            cw 0 for a child in the workspace of its parent
  * h:<id>     leases, by when they run out; l:<id> what each was taken with: "<places> <calls> <day>"
  * c:<id>     those that count, as "<lease> <places>", by when they run out; c:u:<user>, c:w:<workspace> the same of all
- * d:<id>     state; f:<id> when its entries run out; m:<id> marks; i:<id> messages by number
+ * d:<id>     state; f:<id> when its entries run out; m:<id> marks; i:<id> messages by number;
+ * r:<id> results; g:<id> when they run out; rz in the session: their bytes
  * q:u:<user>, q:w:<workspace>  counters
  * live, live:u:<user>          by when they expire; ids by id; by:all, by:u:…, by:w:…, by:p:… by age
- * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far
+ * o:<collection>  documents, as version and text; oz:<collection> their keys in order; ov the versions given so far, ob the bytes
  * nm:<user>  name to id; nn:<name> ids of that name
  */
 export const scriptPrelude = `
@@ -27,10 +29,12 @@ end
 local function int(number) return string.format('%.0f', number) end
 
 local function load(id)
-  local f = redis.call('HMGET', P .. 's:' .. id, 'v', 'u', 'w', 'p', 'n', 'c', 't', 'e', 'a', 'i', 'r')
+  local f = redis.call('HMGET', P .. 's:' .. id, 'v', 'u', 'w', 'p', 'n', 'c', 't', 'e', 'a', 'i', 'r', 'cw')
   if not f[1] then return nil end
   return { id = id, v = tonumber(f[1]), u = f[2], w = f[3], p = f[4], n = f[5], c = tonumber(f[6]), t = tonumber(f[7]),
-    e = tonumber(f[8]), a = tonumber(f[9]), i = tonumber(f[10]), r = f[11] }
+    e = tonumber(f[8]), a = tonumber(f[9]), i = tonumber(f[10]), r = f[11],
+    -- Calls of a child in the workspace of its parent count there with the parent.
+    cw = f[3] and f[12] ~= '0' and f[3] }
 end
 
 local function gone(s)
@@ -67,7 +71,8 @@ local function bury(s, reason)
     if s.w then redis.call('ZREM', P .. 'c:w:' .. s.w, member) end
   end
   redis.call('DEL', P .. 'h:' .. s.id, P .. 'l:' .. s.id, P .. 'c:' .. s.id)
-  redis.call('DEL', P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id, P .. 'i:' .. s.id)
+  redis.call('DEL', P .. 'd:' .. s.id, P .. 'f:' .. s.id, P .. 'm:' .. s.id, P .. 'i:' .. s.id,
+    P .. 'r:' .. s.id, P .. 'g:' .. s.id)
   redis.call('ZREM', P .. 'live', s.id)
   redis.call('ZREM', P .. 'live:u:' .. s.u, s.id)
   redis.call('ZREM', P .. 'ids', s.id)

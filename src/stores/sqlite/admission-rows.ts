@@ -55,8 +55,9 @@ export function admitRow(database: Database, request: Admission, lease: string, 
   if (holdMs !== undefined) {
     const until = Math.min(now + holdMs, row.ends_at);
     idleAt = Math.max(idleAt, until);
-    // The calls of a child count with its root, so its leases belong to no user and no workspace.
-    const [userId, workspaceId] = row.parent_id === null ? [row.user_id, row.workspace_id] : ['', null];
+    // The calls of a child count with its parent, so its leases belong to no user, and mostly to no workspace.
+    const userId = row.parent_id === null ? row.user_id : '';
+    const workspaceId = row.counts_workspace === 1 ? row.workspace_id : null;
     database
       .prepare('INSERT INTO leases VALUES (?, ?, ?, ?, ?, ?, ?, ?)')
       .run(row.id, lease, userId, workspaceId, until, cost.places, cost.calls, dayNumber(now));
@@ -106,10 +107,10 @@ function settleRow(database: Database, row: UsageRow, held: LeaseRow, until: num
   writeUse(database, row, seenAt, idleAt, settleCounters('session', sessionCounters(row), spent, held, now));
   const expiresAt = Math.min(idleAt, row.ends_at);
   if (expiresAt < row.look_at) database.prepare('UPDATE sessions SET look_at = ? WHERE id = ?').run(expiresAt, row.id);
-  if (row.parent_id !== null || ((spent.bytes ?? 0) === 0 && (spent.unusedCalls ?? 0) === 0)) return;
+  if ((spent.bytes ?? 0) === 0 && (spent.unusedCalls ?? 0) === 0) return;
   const shared = readCounters(database, row);
   for (const scope of ['user', 'workspace'] as const) {
-    const counters = shared[scope];
+    const counters = isCountedIn(row, scope) ? shared[scope] : undefined;
     if (counters !== undefined) writeCounters(database, scope, row, settleCounters(scope, counters, spent, held, now));
   }
 }
@@ -146,7 +147,8 @@ export function shortenLife(database: Database, row: SessionRow, now: number): v
 }
 
 function listAccounts(database: Database, row: UsageRow, request: Admission, now: number): QuotaAccount[] {
-  const { user, workspace } = (row.parent_id === null ? request.limits : undefined) ?? {};
+  const user = isCountedIn(row, 'user') ? request.limits?.user : undefined;
+  const workspace = isCountedIn(row, 'workspace') ? request.limits?.workspace : undefined;
   const shared = user === undefined && workspace === undefined ? {} : readCounters(database, row);
   return scopes.flatMap((scope): QuotaAccount[] => {
     const limits: Limits | undefined = { session: request.limits?.session ?? {}, user, workspace }[scope];
@@ -156,6 +158,11 @@ function listAccounts(database: Database, row: UsageRow, request: Admission, now
     const counters = scope === 'session' ? sessionCounters(row) : (shared[scope] ?? noCounters);
     return [{ scope, limits, counters, underWay: busy }];
   });
+}
+
+/** Tells whether the calls of a session count for its user or workspace. Those of a child count with its parent. */
+function isCountedIn(row: UsageRow, scope: SharedScope): boolean {
+  return scope === 'user' ? row.parent_id === null : row.counts_workspace === 1;
 }
 
 function sessionCounters(row: UsageRow): Counters {

@@ -7,7 +7,7 @@ const pollMs = 200;
 
 interface ChangeRow {
   readonly number: number;
-  readonly kind: 'created' | 'changed' | 'ended' | 'message' | 'document';
+  readonly kind: 'created' | 'changed' | 'ended' | 'message' | 'result' | 'document';
   readonly session_id: string;
   readonly version: number;
   readonly reason: string | null;
@@ -80,7 +80,7 @@ function readLastNumber(database: Database): number {
 function parseChange({ kind, session_id: id, version, reason, origin }: ChangeRow, own: string): Change {
   if (kind === 'document') return { kind, collection: reason as string, key: id };
   const here = origin === own;
-  if (kind === 'message') return { kind, id, here };
+  if (kind === 'message' || kind === 'result') return { kind, id, here };
   if (kind === 'ended') return { kind, id, reason: reason as Extract<Change, { kind: 'ended' }>['reason'], here };
   return kind === 'created'
     ? { kind, id, version, here }

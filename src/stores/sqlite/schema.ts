@@ -104,6 +104,18 @@ const migrations: readonly string[] = [
   ALTER TABLE sessions ADD COLUMN message_pace_us INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE sessions ADD COLUMN last_message INTEGER NOT NULL DEFAULT 0;
 
+  ALTER TABLE sessions ADD COLUMN counts_workspace INTEGER NOT NULL DEFAULT 1;
+
+  CREATE TABLE results (
+    session_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    expires_at INTEGER,
+    value TEXT NOT NULL,
+    PRIMARY KEY (session_id, key)
+  ) STRICT;
+
   CREATE TABLE messages (
     session_id TEXT NOT NULL,
     number INTEGER NOT NULL,

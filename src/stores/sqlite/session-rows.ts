@@ -20,6 +20,8 @@ export interface SessionRow {
   readonly user_id: string;
   readonly workspace_id: string | null;
   readonly parent_id: string | null;
+  /** 0 for a child in the workspace of its parent: its calls count there with the parent. */
+  readonly counts_workspace: 0 | 1;
   readonly created_at: number;
   readonly ttl_ms: number;
   readonly ends_at: number;
@@ -37,7 +39,7 @@ export interface SessionRow {
 /** The columns that every request needs. */
 export type UsageRow = Omit<SessionRow, 'created_at' | 'message_pace_us' | 'body'>;
 
-const countedColumns = `id, version, user_id, workspace_id, parent_id, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
+const countedColumns = `id, version, user_id, workspace_id, parent_id, counts_workspace, ttl_ms, ends_at, seen_at, idle_at, look_at, reason, pace_us,
   calls, bytes`;
 
 /** The condition of a live session; its two parameters are both the current time. */
@@ -98,12 +100,14 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
   if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
   // Expired remains of an earlier session with this id, and its data, may not have been swept yet.
   deleteSessionData(database, id);
+  const parent = session.parentId === null ? undefined : readRow(database, session.parentId);
   const idleAt = now + session.ttlSeconds * 1000;
   const endsAt = now + session.lifetimeSeconds * 1000;
   database
     .prepare(
       `INSERT OR REPLACE INTO sessions (id, version, user_id, workspace_id, parent_id, name, created_at, ttl_ms,
-        ends_at, seen_at, idle_at, look_at, body) VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+        ends_at, seen_at, idle_at, look_at, body, counts_workspace)
+        VALUES (?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     )
     .run(
       id,
@@ -118,6 +122,7 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
       idleAt,
       Math.min(idleAt, endsAt),
       JSON.stringify(toBody(session)),
+      parent?.workspace_id === session.workspaceId && session.parentId !== null ? 0 : 1,
     );
   recordChange(database, { kind: 'created', id, version: 1, here: true }, now);
   return { outcome: 'created', record: toRecord(readRow(database, id) as SessionRow) };
@@ -140,7 +145,7 @@ export function endSessionRow(database: Database, id: string, reason: EndReason 
 }
 
 function deleteSessionData(database: Database, id: string): void {
-  for (const table of ['state', 'marks', 'messages', 'leases']) {
+  for (const table of ['state', 'results', 'marks', 'messages', 'leases']) {
     database.prepare(`DELETE FROM ${table} WHERE session_id = ?`).run(id);
   }
 }

@@ -22,11 +22,6 @@ interface StateRow {
 
 const freshCondition = '(expires_at IS NULL OR expires_at > ?)';
 
-function findEntry(database: Database, id: string, key: string, now: number): StateRow | undefined {
-  const sql = `SELECT * FROM state WHERE session_id = ? AND key = ? AND ${freshCondition}`;
-  return database.prepare(sql).get(id, key, now) as StateRow | undefined;
-}
-
 const toStateKey = ({ key, version, bytes, expires_at }: StateRow): StateKey => ({
   key,
   version,
@@ -34,16 +29,30 @@ const toStateKey = ({ key, version, bytes, expires_at }: StateRow): StateKey => 
   expiresAt: expires_at,
 });
 
-export function createSqliteState(
-  connection: SqliteConnection,
-  now: () => number,
-  limits: StateLimits,
-): SessionStateStore {
+export interface SqliteStateOptions {
+  readonly table: 'state' | 'results';
+  readonly now: () => number;
+  readonly limits: StateLimits;
+  /** Runs a write, and announces it where others wait for it. */
+  readonly write: SqliteConnection['write'];
+  onWritten?(database: Database, id: string): void;
+}
+
+export function createSqliteState(connection: SqliteConnection, options: SqliteStateOptions): SessionStateStore {
+  const { table, now, limits, write, onWritten } = options;
+
+  function findEntry(database: Database, id: string, key: string, at: number): StateRow | undefined {
+    const sql = `SELECT * FROM ${table} WHERE session_id = ? AND key = ? AND ${freshCondition}`;
+    return database.prepare(sql).get(id, key, at) as StateRow | undefined;
+  }
+
   function writeEntry(database: Database, id: string, key: string, text: string, ttlMs?: number): StateWritten {
     const at = now();
-    database.prepare('DELETE FROM state WHERE session_id = ? AND expires_at <= ?').run(id, at);
+    database.prepare(`DELETE FROM ${table} WHERE session_id = ? AND expires_at <= ?`).run(id, at);
     const others = database
-      .prepare('SELECT count(*) AS keys, coalesce(sum(bytes), 0) AS bytes FROM state WHERE session_id = ? AND key <> ?')
+      .prepare(
+        `SELECT count(*) AS keys, coalesce(sum(bytes), 0) AS bytes FROM ${table} WHERE session_id = ? AND key <> ?`,
+      )
       .get(id, key) as { keys: number; bytes: number };
     const bytes = countEntryBytes(key, text);
     const isNew = findEntry(database, id, key, at) === undefined;
@@ -54,9 +63,10 @@ export function createSqliteState(
       .get(id) as { version: number };
     database
       .prepare(
-        'INSERT OR REPLACE INTO state (session_id, key, version, bytes, expires_at, value) VALUES (?, ?, ?, ?, ?, ?)',
+        `INSERT OR REPLACE INTO ${table} (session_id, key, version, bytes, expires_at, value) VALUES (?, ?, ?, ?, ?, ?)`,
       )
       .run(id, key, version, bytes, ttlMs === undefined ? null : at + ttlMs, text);
+    onWritten?.(database, id);
     return { outcome: 'written', version };
   }
 
@@ -69,38 +79,38 @@ export function createSqliteState(
       });
     },
 
-    async set(id, key, value, options = {}) {
+    async set(id, key, value, setOptions = {}) {
       checkKey(id, key);
-      const read = readStateValue(value, options, limits);
-      return connection.write((database): StateWritten => {
+      const read = readStateValue(value, setOptions, limits);
+      return write((database): StateWritten => {
         const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
         const version = findEntry(database, id, key, now())?.version ?? 0;
-        if (isConflict(options, version)) return { outcome: 'conflict', version };
+        if (isConflict(setOptions, version)) return { outcome: 'conflict', version };
         if ('limit' in read) return { outcome: 'full', limit: read.limit };
-        return writeEntry(database, id, key, read.text, options.ttlMs);
+        return writeEntry(database, id, key, read.text, setOptions.ttlMs);
       });
     },
 
-    async list(id, options = {}) {
-      checkStateList(id, options);
+    async list(id, listOptions = {}) {
+      checkStateList(id, listOptions);
       return connection.read((database) => {
         if ('outcome' in findLiveRow(database, id, now())) return { keys: [], next: null };
-        const sql = `SELECT key, version, bytes, expires_at FROM state WHERE session_id = ? AND ${freshCondition}`;
+        const sql = `SELECT key, version, bytes, expires_at FROM ${table} WHERE session_id = ? AND ${freshCondition}`;
         const rows = database.prepare(sql).all(id, now()) as unknown as StateRow[];
-        return cutKeyPage(rows.map(toStateKey), options);
+        return cutKeyPage(rows.map(toStateKey), listOptions);
       });
     },
 
-    async delete(id, key, options = {}) {
+    async delete(id, key, deleteOptions = {}) {
       checkKey(id, key);
       return connection.write((database) => {
         const session = findLiveRow(database, id, now());
         if ('outcome' in session) return session;
         const version = findEntry(database, id, key, now())?.version ?? 0;
-        if (isConflict(options, version)) return { outcome: 'conflict', version } as const;
+        if (isConflict(deleteOptions, version)) return { outcome: 'conflict', version } as const;
         if (version === 0) return { outcome: 'absent' } as const;
-        database.prepare('DELETE FROM state WHERE session_id = ? AND key = ?').run(id, key);
+        database.prepare(`DELETE FROM ${table} WHERE session_id = ? AND key = ?`).run(id, key);
         return { outcome: 'deleted' } as const;
       });
     },

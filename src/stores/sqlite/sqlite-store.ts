@@ -27,7 +27,14 @@ import { createChangeFeed } from '../feed.ts';
 import { createLeaseId } from '../quota.ts';
 import { applyChange, isRestricted, type SessionChange, toBody } from '../record.ts';
 import { isReference } from '../session-references.ts';
-import { defaultPatienceMs, defaultStateLimits, type SessionStore, type StoreOptions, type Updated } from '../store.ts';
+import {
+  defaultPatienceMs,
+  defaultResultLimits,
+  defaultStateLimits,
+  type SessionStore,
+  type StoreOptions,
+  type Updated,
+} from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
 import { admitRow, listHeldLeases, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection, type SqliteConnection } from './connection.ts';
@@ -173,7 +180,19 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
       });
     },
 
-    state: createSqliteState(connection, now, { ...defaultStateLimits, ...options.stateLimits }),
+    state: createSqliteState(connection, {
+      table: 'state',
+      now,
+      limits: { ...defaultStateLimits, ...options.stateLimits },
+      write: connection.write,
+    }),
+    results: createSqliteState(connection, {
+      table: 'results',
+      now,
+      limits: { ...defaultResultLimits, ...options.resultLimits },
+      write: writeAndNotify,
+      onWritten: (database, id) => recordChange(database, { kind: 'result', id, here: true }, now()),
+    }),
     marks: createSqliteMarks(connection, now),
     inboxes: createSqliteInboxes(connection, writeAndNotify, now),
     documents: createSqliteDocuments(connection, writeAndNotify, now, documentLimits),
@@ -233,6 +252,9 @@ function createSqliteDocuments(
         const conflict = findConflict(database, collection, key, options);
         if (conflict !== undefined) return conflict;
         const max = Math.min(limits.documents, options.maxDocuments ?? limits.documents);
+        const { maxBytes } = options;
+        if (maxBytes !== undefined && countBytes(database, collection, key) + Buffer.byteLength(text) > maxBytes)
+          return { outcome: 'full', limit: 'totalBytes' };
         return fits ? putDocument(database, { collection, key, text, max }) : { outcome: 'full', limit: 'textBytes' };
       });
     },
@@ -267,6 +289,12 @@ function readVersion(database: Database, collection: string, key: string): numbe
 function countDocuments(database: Database, collection: string): number {
   const counted = database.prepare('SELECT count(*) AS there FROM documents WHERE collection = ?').get(collection);
   return counted?.['there'] as number;
+}
+
+/** Counts the bytes of all documents of a collection but one. */
+function countBytes(database: Database, collection: string, except: string): number {
+  const sql = 'SELECT coalesce(sum(bytes), 0) AS bytes FROM documents WHERE collection = ? AND key <> ?';
+  return database.prepare(sql).get(collection, except)?.['bytes'] as number;
 }
 
 function findConflict(database: Database, collection: string, key: string, { expectedVersion }: AtVersion) {

@@ -18,7 +18,7 @@ import { testInboxes } from './inboxes.ts';
 import { testExpiry, testLifecycle } from './lifecycle.ts';
 import { testListing, testTenancy } from './listing.ts';
 import { testQuotas } from './quotas.ts';
-import { testDocuments, testMarks, testState } from './stored-values.ts';
+import { testDocuments, testMarks, testResults, testState } from './stored-values.ts';
 
 const sortOutcomes = (answers: readonly { readonly outcome: string }[]) => answers.map(({ outcome }) => outcome).sort();
 
@@ -31,6 +31,7 @@ const concerns = {
   quotas: testQuotas,
   grants: testGrants,
   state: testState,
+  results: testResults,
   marks: testMarks,
   inboxes: testInboxes,
   documents: testDocuments,

@@ -28,12 +28,14 @@ export interface StoreHarness {
 
 export interface OpenOptions {
   readonly stateLimits: StateLimits;
+  readonly resultLimits: StateLimits;
   readonly documentLimits: DocumentLimits;
 }
 
 /** Small limits, because the suite reaches them. */
 export const suiteLimits: OpenOptions = {
   stateLimits: { valueBytes: 200, keys: 5, totalBytes: 500 },
+  resultLimits: { valueBytes: 200, keys: 5, totalBytes: 500 },
   documentLimits: { textBytes: 200, documents: 5 },
 };
 

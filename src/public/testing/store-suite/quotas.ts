@@ -38,6 +38,20 @@ function testChildren(test: DefineTest): void {
     advance(60_000);
     await store.end(child.id);
   });
+
+  test('a child in another workspace than its parent counts there', async ({ store, open }) => {
+    const root = await open({ workspaceId: null });
+    const child = await open({ parentId: root.id });
+    const grandchild = await open({ parentId: child.id });
+    const limits = { workspace: { totalCalls: 2, concurrentCalls: 1, totalBytes: 100 } };
+    const lease = await acquireLease(store, { id: child.id, limits });
+    assert.ok(await isAdmitted(store, { id: root.id, limits }), 'the root works in none');
+    assert.ok(await isAdmitted(store, { id: grandchild.id, limits, holdMs: 1000 }), 'it counts with the child');
+    assert.ok(!(await isAdmitted(store, { id: child.id, limits, holdMs: 1000 })), 'one call at a time');
+    await store.release(child.id, lease, { bytes: 90, limits });
+    assert.ok(await isAdmitted(store, { id: child.id, limits }));
+    assert.ok(!(await isAdmitted(store, { id: (await open()).id, limits })));
+  });
 }
 
 function testCallQuotas(test: DefineTest): void {

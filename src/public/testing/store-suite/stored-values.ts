@@ -1,43 +1,67 @@
 import assert from 'node:assert/strict';
 import type { JsonValue } from '../../../stores/record.ts';
 import { watchStore } from './feed.ts';
-import { callConcurrently, type DefineTest, expectOutcome, isInvalidRequest } from './harness.ts';
+import { callConcurrently, type DefineTest, expectOutcome, isInvalidRequest, openPair } from './harness.ts';
 
 export function testState(test: DefineTest): void {
+  testEntries(test, 'state');
+}
+
+export function testResults(test: DefineTest): void {
+  testEntries(test, 'results');
+
+  test('results and state are two things, and a watcher hears of results', async (storeTest) => {
+    const [store, other] = await openPair(storeTest);
+    const { id } = await storeTest.open();
+    const watchers = [watchStore(store), watchStore(other)];
+    await store.state.set(id, 'k', 'state');
+    await store.results.set(id, 'k', 'result');
+    assert.equal((await other.state.get(id, 'k'))?.value, 'state');
+    assert.equal((await other.results.get(id, 'k'))?.value, 'result');
+    for (const watcher of watchers) {
+      await watcher.waitFor((change) => change.kind === 'result' && change.id === id, 'the result');
+      assert.equal(watcher.changes.filter(({ kind }) => kind === 'result').length, 1);
+    }
+    await store.results.delete(id, 'k');
+    assert.equal((await other.state.get(id, 'k'))?.value, 'state');
+  });
+}
+
+function testEntries(test: DefineTest, part: 'state' | 'results'): void {
   test('values are read back as they were written', async ({ store, open }) => {
     const { id } = await open();
     const values: JsonValue[] = [null, false, 0, '', [], {}, [{}], { a: [1, { b: null }] }, 'ü😀\n\u0000', 1e300];
     for (const value of values) {
-      const written = await expectOutcome(store.state.set(id, 'k', value), 'written');
-      const entry = await store.state.get(id, 'k');
+      const written = await expectOutcome(store[part].set(id, 'k', value), 'written');
+      const entry = await store[part].get(id, 'k');
       assert.deepEqual(entry?.value, value);
       assert.equal(entry.version, written.version);
     }
-    assert.equal(await store.state.get(id, 'other'), undefined);
+    assert.equal(await store[part].get(id, 'other'), undefined);
     const odd = JSON.parse('{"__proto__":{"polluted":1}}') as JsonValue;
-    await store.state.set(id, '__proto__', odd);
-    assert.equal(JSON.stringify((await store.state.get(id, '__proto__'))?.value), '{"__proto__":{"polluted":1}}');
+    await store[part].set(id, '__proto__', odd);
+    assert.equal(JSON.stringify((await store[part].get(id, '__proto__'))?.value), '{"__proto__":{"polluted":1}}');
   });
 
   test('a write with an expected version happens only at that version', async ({ store, open }) => {
     const { id } = await open();
-    const { version } = await expectOutcome(store.state.set(id, 'k', 'a', { expectedVersion: 0 }), 'written');
-    assert.deepEqual(await store.state.set(id, 'k', 'b', { expectedVersion: 0 }), { outcome: 'conflict', version });
-    const second = await store.state.set(id, 'k', 'b', { expectedVersion: version });
+    const { version } = await expectOutcome(store[part].set(id, 'k', 'a', { expectedVersion: 0 }), 'written');
+    assert.deepEqual(await store[part].set(id, 'k', 'b', { expectedVersion: 0 }), { outcome: 'conflict', version });
+    const second = await store[part].set(id, 'k', 'b', { expectedVersion: version });
     assert.ok(second.outcome === 'written' && second.version > version);
-    assert.equal((await store.state.set(id, 'k', 'c', { expectedVersion: version })).outcome, 'conflict');
-    assert.equal((await store.state.delete(id, 'k', { expectedVersion: version })).outcome, 'conflict');
-    assert.equal((await store.state.get(id, 'k'))?.value, 'b');
-    assert.deepEqual(await store.state.set(id, 'none', 1, { expectedVersion: 7 }), { outcome: 'conflict', version: 0 });
-    assert.deepEqual(await store.state.delete(id, 'k', { expectedVersion: second.version }), { outcome: 'deleted' });
-    assert.deepEqual(await store.state.delete(id, 'k'), { outcome: 'absent' });
+    assert.equal((await store[part].set(id, 'k', 'c', { expectedVersion: version })).outcome, 'conflict');
+    assert.equal((await store[part].delete(id, 'k', { expectedVersion: version })).outcome, 'conflict');
+    assert.equal((await store[part].get(id, 'k'))?.value, 'b');
+    assert.deepEqual(await store[part].set(id, 'none', 1, { expectedVersion: 7 }), { outcome: 'conflict', version: 0 });
+    assert.deepEqual(await store[part].delete(id, 'k', { expectedVersion: second.version }), { outcome: 'deleted' });
+    assert.deepEqual(await store[part].delete(id, 'k'), { outcome: 'absent' });
   });
 
   test('an entry deleted and written again has another version', async ({ store, open }) => {
     const { id } = await open();
-    const first = await store.state.set(id, 'k', 1);
-    await store.state.delete(id, 'k');
-    const second = await store.state.set(id, 'k', 1);
+    const first = await store[part].set(id, 'k', 1);
+    await store[part].delete(id, 'k');
+    const second = await store[part].set(id, 'k', 1);
     assert.ok(first.outcome === 'written' && second.outcome === 'written' && second.version > first.version);
   });
 
@@ -45,57 +69,57 @@ export function testState(test: DefineTest): void {
     const other = another === undefined ? store : await another();
     const { id } = await open();
     const answers = await callConcurrently([store, other], (each, index) =>
-      each.state.set(id, 'k', index, { expectedVersion: 0 }),
+      each[part].set(id, 'k', index, { expectedVersion: 0 }),
     );
     assert.equal(answers.filter(({ outcome }) => outcome === 'written').length, 1);
     const winner = answers.findIndex(({ outcome }) => outcome === 'written');
-    assert.equal((await store.state.get(id, 'k'))?.value, winner);
+    assert.equal((await store[part].get(id, 'k'))?.value, winner);
   });
 
   test('an entry with a ttl expires on time and frees its space', async ({ store, open, advance }) => {
     const { id, createdAt } = await open();
-    await store.state.set(id, 'short', 1, { ttlMs: 1000 });
-    await store.state.set(id, 'renewed', 1, { ttlMs: 1000 });
-    await store.state.set(id, 'kept', 1);
-    assert.equal((await store.state.get(id, 'short'))?.expiresAt, createdAt + 1000);
-    assert.equal((await store.state.get(id, 'kept'))?.expiresAt, null);
+    await store[part].set(id, 'short', 1, { ttlMs: 1000 });
+    await store[part].set(id, 'renewed', 1, { ttlMs: 1000 });
+    await store[part].set(id, 'kept', 1);
+    assert.equal((await store[part].get(id, 'short'))?.expiresAt, createdAt + 1000);
+    assert.equal((await store[part].get(id, 'kept'))?.expiresAt, null);
     advance(999);
-    await store.state.set(id, 'renewed', 2);
-    assert.ok(await store.state.get(id, 'short'));
+    await store[part].set(id, 'renewed', 2);
+    assert.ok(await store[part].get(id, 'short'));
     advance(1);
-    assert.equal(await store.state.get(id, 'short'), undefined);
-    assert.equal((await store.state.get(id, 'renewed'))?.value, 2);
+    assert.equal(await store[part].get(id, 'short'), undefined);
+    assert.equal((await store[part].get(id, 'renewed'))?.value, 2);
     assert.deepEqual(
-      (await store.state.list(id)).keys.map(({ key }) => key),
+      (await store[part].list(id)).keys.map(({ key }) => key),
       ['kept', 'renewed'],
     );
-    assert.deepEqual(await store.state.delete(id, 'short'), { outcome: 'absent' });
-    assert.equal((await store.state.set(id, 'short', 2, { expectedVersion: 0 })).outcome, 'written');
+    assert.deepEqual(await store[part].delete(id, 'short'), { outcome: 'absent' });
+    assert.equal((await store[part].set(id, 'short', 2, { expectedVersion: 0 })).outcome, 'written');
   });
 
   test('the limits hold, for one value, for keys, and for the total', async ({ store, open, advance }) => {
     const { id } = await open();
     const full = (limit: string) => ({ outcome: 'full', limit });
-    assert.deepEqual(await store.state.set(id, 'k', 'x'.repeat(199)), full('valueBytes'));
-    assert.deepEqual(await store.state.set(id, 'k', 'ü'.repeat(100)), full('valueBytes'), 'bytes, not characters');
-    for (const key of ['a', 'b']) assert.equal((await store.state.set(id, key, 'x'.repeat(198))).outcome, 'written');
-    assert.deepEqual(await store.state.set(id, 'c', 'x'.repeat(97)), full('totalBytes'));
-    assert.equal((await store.state.set(id, 'c', 'x'.repeat(95), { ttlMs: 1000 })).outcome, 'written');
-    assert.deepEqual(await store.state.set(id, 'd', 1), full('totalBytes'));
-    assert.equal((await store.state.set(id, 'a', 'x')).outcome, 'written', 'what it replaces makes room');
-    for (const key of ['d', 'e']) assert.equal((await store.state.set(id, key, 1)).outcome, 'written');
-    assert.deepEqual(await store.state.set(id, 'f', 1), full('keys'));
+    assert.deepEqual(await store[part].set(id, 'k', 'x'.repeat(199)), full('valueBytes'));
+    assert.deepEqual(await store[part].set(id, 'k', 'ü'.repeat(100)), full('valueBytes'), 'bytes, not characters');
+    for (const key of ['a', 'b']) assert.equal((await store[part].set(id, key, 'x'.repeat(198))).outcome, 'written');
+    assert.deepEqual(await store[part].set(id, 'c', 'x'.repeat(97)), full('totalBytes'));
+    assert.equal((await store[part].set(id, 'c', 'x'.repeat(95), { ttlMs: 1000 })).outcome, 'written');
+    assert.deepEqual(await store[part].set(id, 'd', 1), full('totalBytes'));
+    assert.equal((await store[part].set(id, 'a', 'x')).outcome, 'written', 'what it replaces makes room');
+    for (const key of ['d', 'e']) assert.equal((await store[part].set(id, key, 1)).outcome, 'written');
+    assert.deepEqual(await store[part].set(id, 'f', 1), full('keys'));
     advance(1000);
-    assert.equal((await store.state.set(id, 'f', 1)).outcome, 'written', 'what has run out makes room');
-    await store.state.delete(id, 'b');
-    assert.equal((await store.state.set(id, 'g', 'x'.repeat(198))).outcome, 'written', 'so does what was deleted');
+    assert.equal((await store[part].set(id, 'f', 1)).outcome, 'written', 'what has run out makes room');
+    await store[part].delete(id, 'b');
+    assert.equal((await store[part].set(id, 'g', 'x'.repeat(198))).outcome, 'written', 'so does what was deleted');
   });
 
   test('keys are listed in order, by prefix, in pages, without values', async ({ store, open }) => {
     const { id } = await open();
-    for (const key of ['b%', 'a_2', 'ab', 'a_1', 'ü']) await store.state.set(id, key, key);
+    for (const key of ['b%', 'a_2', 'ab', 'a_1', 'ü']) await store[part].set(id, key, key);
     const keys = async (options: object) => {
-      const page = await store.state.list(id, options);
+      const page = await store[part].list(id, options);
       return [page.keys.map(({ key }) => key), page.next];
     };
     assert.deepEqual(await keys({}), [['a_1', 'a_2', 'ab', 'b%', 'ü'], null]);
@@ -103,36 +127,36 @@ export function testState(test: DefineTest): void {
     assert.deepEqual(await keys({ prefix: '%' }), [[], null]);
     assert.deepEqual(await keys({ limit: 2 }), [['a_1', 'a_2'], 'a_2']);
     assert.deepEqual(await keys({ limit: 2, after: 'b%' }), [['ü'], null]);
-    const [first] = (await store.state.list(id)).keys;
+    const [first] = (await store[part].list(id)).keys;
     assert.deepEqual(Object.keys(first ?? {}).sort(), ['bytes', 'expiresAt', 'key', 'version']);
     assert.equal(first?.bytes, 8);
   });
 
   test('state is gone with its session, ended or expired', async ({ store, open, advance }) => {
     const [ended, expired] = [await open(), await open({ ttlSeconds: 1 })];
-    for (const { id } of [ended, expired]) await store.state.set(id, 'k', 1);
+    for (const { id } of [ended, expired]) await store[part].set(id, 'k', 1);
     await store.end(ended.id);
     advance(1000);
     for (const [{ id }, outcome] of [
       [ended, 'ended'],
       [expired, 'expired'],
     ] as const) {
-      assert.equal(await store.state.get(id, 'k'), undefined);
-      assert.deepEqual(await store.state.list(id), { keys: [], next: null });
-      assert.equal((await store.state.set(id, 'k', 1)).outcome, outcome);
-      assert.equal((await store.state.delete(id, 'k')).outcome, outcome);
+      assert.equal(await store[part].get(id, 'k'), undefined);
+      assert.deepEqual(await store[part].list(id), { keys: [], next: null });
+      assert.equal((await store[part].set(id, 'k', 1)).outcome, outcome);
+      assert.equal((await store[part].delete(id, 'k')).outcome, outcome);
     }
-    assert.equal((await store.state.set('unknown', 'k', 1)).outcome, 'missing');
+    assert.equal((await store[part].set('unknown', 'k', 1)).outcome, 'missing');
   });
 
   test('invalid keys and values are refused', async ({ store, open }) => {
     const { id } = await open();
     for (const key of ['', 'x'.repeat(257), '\ud800', 'a\u0000b']) {
-      await assert.rejects(store.state.set(id, key, 1), isInvalidRequest);
+      await assert.rejects(store[part].set(id, key, 1), isInvalidRequest);
     }
-    await assert.rejects(store.state.set(id, 'k', undefined as unknown as JsonValue), isInvalidRequest);
-    await assert.rejects(store.state.set(id, 'k', 1, { ttlMs: 0 }), isInvalidRequest);
-    await assert.rejects(store.state.set(id, 'k', 1, { expectedVersion: -1 }), isInvalidRequest);
+    await assert.rejects(store[part].set(id, 'k', undefined as unknown as JsonValue), isInvalidRequest);
+    await assert.rejects(store[part].set(id, 'k', 1, { ttlMs: 0 }), isInvalidRequest);
+    await assert.rejects(store[part].set(id, 'k', 1, { expectedVersion: -1 }), isInvalidRequest);
   });
 }
 
@@ -239,6 +263,14 @@ export function testDocuments(test: DefineTest): void {
     );
     assert.deepEqual(await documents.put('few', 'b', 'b', { maxDocuments: 1 }), full('documents'));
     assert.equal((await documents.put('few', 'a', 'again', { maxDocuments: 1 })).outcome, 'written');
+    const most = { maxBytes: 10 };
+    assert.equal((await documents.put('small', 'a', 'ü'.repeat(3), most)).outcome, 'written');
+    assert.deepEqual(await documents.put('small', 'b', 'xxxxx', most), full('totalBytes'), 'bytes, not characters');
+    assert.equal((await documents.put('small', 'b', 'xxxx', most)).outcome, 'written');
+    assert.equal((await documents.put('small', 'a', 'yyyyyy', most)).outcome, 'written', 'what it replaces makes room');
+    await documents.delete('small', 'b');
+    assert.equal((await documents.put('small', 'c', 'zzzz', most)).outcome, 'written', 'so does what was deleted');
+    assert.deepEqual(await documents.put('small', 'c', 'zzzzz', most), full('totalBytes'));
     assert.equal((await documents.put('others', 'e', 'e')).outcome, 'written', 'each collection has its own');
     await documents.delete('things', 'b');
     assert.equal((await documents.put('things', 'e', 'e')).outcome, 'written', 'what was deleted makes room');
