@@ -1,9 +1,10 @@
-// "npm start": the gateway with the demo configuration, and two sessions to try it with.
+// "npm start": the gateway with the demo configuration, two sessions to try it with, and a team of agents to watch.
 import { spawn } from 'node:child_process';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { locateDataDir } from '../../build/config/load/locate.js';
 
@@ -11,6 +12,7 @@ const ambit = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 const config = fileURLToPath(new URL('ambit.yaml', import.meta.url));
 const dataDir = locateDataDir({ env: process.env, configFile: config, home: homedir() });
 const places = ['--config', config, '--data-dir', dataDir];
+const orchard = fileURLToPath(new URL('workspaces/orchard', import.meta.url));
 const clientFile = join(dataDir, 'demo-client.json');
 const servers = {
   notes: 'notes kept in the workspace',
@@ -18,6 +20,8 @@ const servers = {
   who: 'a server that knows who calls it (ambit-mcp/sdk)',
 };
 const maxWaitMs = 15_000;
+/** The time that an agent of the team takes before each call of a tool. */
+const teamPauseMs = 150;
 
 const gateway = spawn(process.execPath, [ambit, 'serve', '--json', ...places, ...process.argv.slice(2)], {
   stdio: ['ignore', 'pipe', 'inherit'],
@@ -141,3 +145,36 @@ if (process.stdout.isTTY) lines.push('Paste this into your MCP client (session d
 else lines.push(`A client configuration for demo-garden is in ${clientFile}`, '');
 lines.push('Sessions: npx ambit session list', 'Stop with Ctrl-C.');
 process.stdout.write(`${lines.join('\n')}\n`);
+
+/** Runs the team of examples/team once, in the third workspace, slowly enough to follow it. */
+async function runDemoTeam() {
+  process.stdout.write('\nA team of agents works in workspace orchard. Watch it: npx ambit session tree\n');
+  process.stdout.write('See its commits at the end: git -C examples/demo/workspaces/orchard log --stat\n');
+  await emptyOrchard();
+  const { runTeam } = await import('../team/team.js');
+  const adminToken = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
+  const { results, conflicts } = await runTeam({ url, adminToken, folder: orchard, pauseMs: teamPauseMs });
+  return `has finished: ${Object.keys(results).length} results, ${conflicts.length} conflict resolved.`;
+}
+
+/** Removes the repository of an earlier start. That start may have been stopped while its team was working. */
+async function emptyOrchard() {
+  const { sessions } = await requestControl('GET', '/sessions');
+  // Children come after their parents.
+  for (const { id, workspaceId } of sessions.reverse()) {
+    if (workspaceId === 'orchard') await requestControl('DELETE', `/sessions/${id}`).catch(() => {});
+  }
+  // Their worktrees are removed after the answer. Those of another data directory stay.
+  const until = Date.now() + 2000;
+  while (existsSync(join(orchard, '.git/worktrees')) && Date.now() < until) await delay(50);
+  for (const name of readdirSync(orchard)) rmSync(join(orchard, name), { recursive: true });
+}
+
+// Whoever reads this output may leave before the team has finished.
+process.stdout.on('error', () => {});
+const outcome = await runDemoTeam().catch((error) => {
+  if (error.code === 'ENOENT' && error.path === 'git') return 'did not run: git is not installed.';
+  return `did not finish: ${error.message.replaceAll(/\p{Cc}+/gu, ' ')}`;
+});
+// After Ctrl-C, nobody asks for the team.
+if (!gateway.killed) process.stdout.write(`The team of agents ${outcome}\n`);

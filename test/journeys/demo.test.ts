@@ -13,7 +13,9 @@ interface Demo {
   readonly url: string;
   readonly said: string;
   readonly token: string;
-  stop(): Promise<void>;
+  hear(pattern: RegExp): Promise<string>;
+  /** Resolves with the exit code. */
+  stop(): Promise<number | null>;
 }
 
 const folder = await mkdtemp(join(tmpdir(), 'ambit-demo-'));
@@ -27,37 +29,55 @@ async function startDemo(root: string): Promise<Demo> {
     stdio: ['ignore', 'pipe', 'ignore'],
   });
   const ended = once(child, 'exit');
-  let said = '';
-  for await (const chunk of child.stdout as NodeJS.ReadableStream) {
-    said += chunk.toString();
-    if (said.includes('Ctrl-C')) break;
+  let output = '';
+  child.stdout?.on('data', (chunk: Buffer) => {
+    output += chunk.toString();
+  });
+  /** Waits until the demo has printed this. */
+  async function hear(pattern: RegExp): Promise<string> {
+    for (;;) {
+      const [found] = pattern.exec(output) ?? [];
+      if (found !== undefined) return found;
+      await Promise.race([once(child.stdout!, 'data'), ended.then(() => Promise.reject(new Error(output)))]);
+    }
   }
+  await hear(/Ctrl-C/);
+  const said = output;
   const client = await readFile(join(dataDir, 'demo-client.json'), 'utf8');
   return {
     url: /http:\/\/127\.0\.0\.1:\d+/.exec(said)?.[0] ?? '',
     said,
     token: readToken(client),
+    hear,
     async stop() {
       child.kill('SIGTERM');
-      await ended;
+      const [code] = await ended;
+      return code;
     },
   };
 }
 
 const readToken = (text: string): string => /ambs_[^"]+/.exec(text)?.[0] ?? '';
 
-/** The demo with a server that cannot start, in a folder of its own. */
+/** The demo with a server that cannot start and a team that does not pause, in a folder of its own. */
 async function copyBrokenDemo(): Promise<string> {
   const root = join(folder, 'broken');
   await mkdir(join(root, 'examples'), { recursive: true });
   for (const name of ['bin', 'build', 'dist', 'node_modules', 'package.json']) {
     await symlink(join(repository, name), join(root, name));
   }
-  await cp(join(repository, 'examples'), join(root, 'examples'), { recursive: true });
-  const file = join(root, 'examples/demo/ambit.yaml');
-  const text = await readFile(file, 'utf8');
-  await writeFile(file, text.replace('index.js, .]', 'index.js, nowhere]'));
+  // Another demo may be changing that folder.
+  const filter = (path: string) => !path.endsWith('/workspaces/orchard');
+  await cp(join(repository, 'examples'), join(root, 'examples'), { recursive: true, filter });
+  await replaceIn(join(root, 'examples/demo/ambit.yaml'), 'index.js, .]', 'index.js, nowhere]');
+  await replaceIn(join(root, 'examples/demo/start.js'), 'teamPauseMs = 150', 'teamPauseMs = 0');
   return root;
+}
+
+async function replaceIn(file: string, from: string, to: string): Promise<void> {
+  const text = await readFile(file, 'utf8');
+  expect(text).toContain(from);
+  await writeFile(file, text.replace(from, to));
 }
 
 async function call(demo: Demo, token: string, tool: string, args: Record<string, unknown> = {}): Promise<string> {
@@ -95,7 +115,8 @@ describe('npm start', () => {
       });
       await Promise.all(answers);
     } finally {
-      await demo.stop();
+      // Its team is still working.
+      expect(await demo.stop()).toBe(0);
     }
     const again = await startDemo(await copyBrokenDemo());
     try {
@@ -103,6 +124,8 @@ describe('npm start', () => {
       expect(again.said).toContain('1 of its servers did not answer');
       expect(again.said).toMatch(/\/mcp\/files +does not answer:\n +UPSTREAM_FAILED: .*"files"/);
       expect(await call(again, demo.token, 'notes__list_notes')).not.toContain('UPSTREAM_FAILED');
+      const ended = await again.hear(/^The team of agents .*$/m);
+      if (hasBwrap()) expect(ended).toBe('The team of agents has finished: 3 results, 1 conflict resolved.');
     } finally {
       await again.stop();
     }

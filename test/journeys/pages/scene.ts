@@ -60,6 +60,7 @@ export function linkCheckout({ home, programs }: PageScene): void {
   }
   cpSync(join(repository, 'examples'), join(folder, 'examples'), {
     recursive: true,
-    filter: (path) => !path.endsWith('/notes.txt'),
+    // A demo that is running may be changing these.
+    filter: (path) => !/\/(?:notes\.txt|workspaces\/orchard)$/.test(path),
   });
 }

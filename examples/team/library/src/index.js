@@ -1,0 +1,3 @@
+export * from './harvest.js';
+export * from './labels.js';
+export * from './trees.js';

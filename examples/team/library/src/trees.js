@@ -1,0 +1,4 @@
+/** Returns the age of a tree in years. */
+export function age(tree) {
+  return new Date().getFullYear() - tree.planted;
+}
