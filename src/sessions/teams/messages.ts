@@ -45,6 +45,7 @@ export interface ReadInboxOptions {
   /** Waits so long for a message if there is none. */
   readonly waitSeconds?: number | undefined;
   readonly signal?: AbortSignal | undefined;
+  readonly onWait?: (() => void) | undefined;
 }
 
 /** Messages between sessions. The caller has decided that the one may message the other. */
@@ -103,15 +104,17 @@ export function createMessages(store: SessionStore, waiter: ChangeWaiter, settin
       return `${sent.number}-${suffix}`;
     },
 
-    async read(id, { after, acknowledge: upTo, waitSeconds = 0, signal } = {}) {
+    async read(id, { after, acknowledge: upTo, waitSeconds = 0, signal, onWait } = {}) {
       if (upTo !== undefined) await acknowledge(id, upTo);
       const from = after === undefined ? 0 : readNumber(after, 'after');
       return waiter.readUntil({
+        sessionId: id,
         read: () => readPage(id, from),
         isDone: ({ messages }) => messages.length > 0,
         concerns: (change) => (change.kind === 'message' || change.kind === 'ended') && change.id === id,
         seconds: waitSeconds,
         signal,
+        onWait,
       });
     },
   };

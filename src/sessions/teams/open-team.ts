@@ -13,12 +13,15 @@ export interface Team {
   readonly messages: Messages;
   readonly reports: Reports;
   readonly workspaceState: WorkspaceState;
+  readonly allowsToDirect: AllowsToDirect;
   readonly index: SessionIndex;
   /** Notes for the search that a session has called a tool, or used a file. */
   noteTool(sessionId: string, name: string): void;
   noteFile(sessionId: string, path: string): void;
-  /** Removes what is stored about the sessions of a user. */
+  /** Removes what is stored for a user beside the sessions. */
   forgetUser(userId: string): Promise<void>;
+  /** Answers all calls that wait, with what there is. */
+  stopWaiting(): void;
   close(): Promise<void>;
 }
 
@@ -33,19 +36,18 @@ export function openTeam(options: TeamOptions): Team {
   const { store, sessions, messageSettings = () => defaultMessageSettings, allowsToDirect = () => false } = options;
   const waiter = createChangeWaiter(store);
   const index = createSessionIndex({ store });
-  const reports = createReports(store, waiter);
+  const workspaceState = createWorkspaceState(store.documents);
   sessions.onOpened(index.opened);
   sessions.onEnded((session, reason) => {
     if (reason === 'unloaded') return;
     index.ended(session, reason);
-    // If the store is unavailable, a later child of this user removes them.
-    void reports.forget(session).catch(() => {});
   });
   return {
     peers: createPeers(store, allowsToDirect),
     messages: createMessages(store, waiter, messageSettings),
-    reports,
-    workspaceState: createWorkspaceState(store.documents),
+    reports: createReports(store, waiter),
+    workspaceState,
+    allowsToDirect,
     index,
     noteTool(sessionId, name) {
       const session = sessions.get(sessionId);
@@ -57,8 +59,9 @@ export function openTeam(options: TeamOptions): Team {
     },
     async forgetUser(userId) {
       await index.forgetUser(userId);
-      await reports.forgetUser(userId);
+      await workspaceState.forgetUser(userId);
     },
+    stopWaiting: waiter.close,
     async close() {
       waiter.close();
       await index.close();

@@ -2,6 +2,8 @@ import type { Change } from '../../stores/feed.ts';
 import type { SessionStore } from '../../stores/store.ts';
 
 export interface WaitOptions<T> {
+  /** The session that waits. */
+  readonly sessionId: string;
   read(): Promise<T>;
   /** Tells whether what was read is worth an answer. */
   isDone(found: T): boolean;
@@ -10,6 +12,8 @@ export interface WaitOptions<T> {
   readonly seconds: number;
   /** Aborted when nobody waits for the answer any more. */
   readonly signal?: AbortSignal | undefined;
+  /** Called before it waits for the first time. */
+  readonly onWait?: (() => void) | undefined;
 }
 
 /** Waits for other sessions on behalf of tool calls. */
@@ -23,19 +27,30 @@ export interface ChangeWaiter {
 /** The longest time that a tool waits. Clients commonly give up after 60 s. */
 export const maxWaitSeconds = 50;
 
+/** The most waits of one session. Calls beyond are answered at once, with what there is. */
+const maxWaits = 16;
+
+interface Waiting extends Pick<WaitOptions<unknown>, 'sessionId' | 'concerns'> {
+  wake(): void;
+}
+
 export function createChangeWaiter(store: Pick<SessionStore, 'watch'>): ChangeWaiter {
-  const waiting = new Set<{ concerns(change: Change): boolean; wake(): void }>();
+  const waiting = new Set<Waiting>();
+  const countOf = (id: string) => [...waiting].filter(({ sessionId }) => sessionId === id).length;
   let closed = false;
   const stop = store.watch((change) => {
     for (const each of waiting) if (change.kind === 'lost' || each.concerns(change)) each.wake();
   });
 
   return {
-    async readUntil({ read, isDone, concerns, seconds, signal }) {
+    async readUntil({ sessionId, read, isDone, concerns, seconds, signal, onWait }) {
       const until = performance.now() + seconds * 1000;
       let wake: () => void = () => {};
       let changed = false;
+      const mayWait = seconds > 0 && countOf(sessionId) < maxWaits;
+      let waited = false;
       const entry = {
+        sessionId,
         concerns,
         wake() {
           changed = true;
@@ -43,15 +58,17 @@ export function createChangeWaiter(store: Pick<SessionStore, 'watch'>): ChangeWa
         },
       };
       // Before the first look, so that no change between the look and the wait is missed.
-      waiting.add(entry);
+      if (mayWait) waiting.add(entry);
       signal?.addEventListener('abort', entry.wake);
       try {
         for (;;) {
           changed = false;
           const found = await read();
           const leftMs = until - performance.now();
-          if (isDone(found) || leftMs <= 0 || closed || signal?.aborted === true) return found;
+          if (!mayWait || isDone(found) || leftMs <= 0 || closed || signal?.aborted === true) return found;
           if (changed) continue;
+          if (!waited) onWait?.();
+          waited = true;
           await new Promise<void>((resolve) => {
             const timer = setTimeout(resolve, leftMs);
             wake = () => {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Document, Documents } from '../../stores/documents.ts';
+import type { TrustLevel } from '../../rules/trust-level.ts';
+import { type Document, type Documents, readAllDocuments } from '../../stores/documents.ts';
 import type { JsonValue } from '../../stores/record.ts';
 import type { SetOptions, StateDeleted, StateKey, StateListOptions, StateWritten } from '../../stores/state.ts';
 import { defaultStateLimits } from '../../stores/store.ts';
@@ -9,6 +10,11 @@ import type { SessionAuthor } from './messages.ts';
 export interface StatePlace {
   readonly userId: string;
   readonly workspaceId: string;
+  /**
+   * Where sandboxed sessions must not reach direct ones, each trust level has a state of its own: a value that a direct
+   * session reads is a message to it. Undefined where all share one.
+   */
+  readonly trustLevel: TrustLevel | undefined;
 }
 
 /** An entry with the session that wrote it last. */
@@ -31,6 +37,8 @@ export interface WorkspaceState {
   ): Promise<StateWritten>;
   list(place: StatePlace, options?: StateListOptions): Promise<{ keys: readonly AuthoredKey[]; next: string | null }>;
   delete(place: StatePlace, key: string, options?: { readonly expectedVersion?: number }): Promise<StateDeleted>;
+  /** Deletes the state of a user in all workspaces. */
+  forgetUser(userId: string): Promise<void>;
 }
 
 /** An entry as it is stored. */
@@ -40,8 +48,11 @@ interface StoredEntry {
   readonly value: JsonValue;
 }
 
-const { keys: maxKeys, valueBytes: maxValueBytes } = defaultStateLimits;
+const { keys: maxKeys, valueBytes: maxValueBytes, totalBytes: maxTotalBytes } = defaultStateLimits;
 const maxTries = 8;
+/** A full state is searched for expired entries this often at most. */
+const sweepEveryMs = 10_000;
+const maxRemembered = 10_000;
 
 export function createWorkspaceState(documents: Documents, now: () => number = Date.now): WorkspaceState {
   /** Reads an entry. One that has expired is deleted first, and then there is none. */
@@ -53,18 +64,29 @@ export function createWorkspaceState(documents: Documents, now: () => number = D
     return undefined;
   }
 
+  /** Collections whose user is noted, and when full ones were last searched. Both only save requests. */
+  const noted = new Set<string>();
+  const sweptAt = new Map<string, number>();
+
   async function deleteExpired(collection: string): Promise<boolean> {
+    if (now() - (sweptAt.get(collection) ?? 0) < sweepEveryMs) return false;
+    if (sweptAt.size >= maxRemembered) sweptAt.clear();
+    sweptAt.set(collection, now());
     let deleted = false;
-    for (let after: string | null | undefined; after !== null; ) {
-      const page = await documents.list(collection, { limit: 1000, ...(after === undefined ? {} : { after }) });
-      for (const each of page.documents) {
-        if (!isExpired(parseEntry(each), now())) continue;
-        const { outcome } = await documents.delete(collection, each.key, { expectedVersion: each.version });
-        deleted ||= outcome === 'deleted';
-      }
-      after = page.next;
+    for (const each of await readAllDocuments(documents, collection)) {
+      if (!isExpired(parseEntry(each), now())) continue;
+      const { outcome } = await documents.delete(collection, each.key, { expectedVersion: each.version });
+      deleted ||= outcome === 'deleted';
     }
     return deleted;
+  }
+
+  /** Notes that a user has this state, so that it is found when the user is removed. */
+  async function noteOwner(userId: string, collection: string): Promise<void> {
+    if (noted.has(collection)) return;
+    await documents.put(ownerCollectionOf(userId), collection, '1');
+    if (noted.size >= maxRemembered) noted.clear();
+    noted.add(collection);
   }
 
   return {
@@ -73,14 +95,16 @@ export function createWorkspaceState(documents: Documents, now: () => number = D
     async set(place, key, value, { author, expectedVersion, ttlMs }) {
       const collection = collectionOf(place);
       if (Buffer.byteLength(JSON.stringify(value)) > maxValueBytes) return { outcome: 'full', limit: 'valueBytes' };
+      await noteOwner(place.userId, collection);
       const stored: StoredEntry = { author, expiresAt: ttlMs === undefined ? null : now() + ttlMs, value };
       for (let tries = 0; ; tries++) {
         const version = (await readFresh(collection, key))?.version ?? 0;
         if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
-        const options = { expectedVersion: version, maxDocuments: maxKeys };
+        const options = { expectedVersion: version, maxDocuments: maxKeys, maxBytes: maxTotalBytes };
         const put = await documents.put(collection, key, JSON.stringify(stored), options);
         if (put.outcome === 'written') return put;
-        if (put.outcome === 'full' && !(await deleteExpired(collection))) return { outcome: 'full', limit: 'keys' };
+        if (put.outcome === 'full' && !(await deleteExpired(collection)))
+          return { outcome: 'full', limit: put.limit === 'totalBytes' ? 'totalBytes' : 'keys' };
         if (tries >= maxTries) return { outcome: 'conflict', version };
       }
     },
@@ -101,16 +125,26 @@ export function createWorkspaceState(documents: Documents, now: () => number = D
       if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
       return documents.delete(collection, key, expectedVersion === undefined ? {} : { expectedVersion });
     },
+
+    async forgetUser(userId) {
+      const owner = ownerCollectionOf(userId);
+      for (const { key: collection } of await readAllDocuments(documents, owner)) {
+        for (const { key } of await readAllDocuments(documents, collection)) await documents.delete(collection, key);
+        noted.delete(collection);
+        await documents.delete(owner, collection);
+      }
+    },
   };
 }
 
 /** A collection cannot be named after users and workspaces: their names have other characters. */
-function collectionOf({ userId, workspaceId }: StatePlace): string {
-  const digest = createHash('sha256')
-    .update(JSON.stringify([userId, workspaceId]))
-    .digest('hex');
-  return `workspace-state-${digest.slice(0, 40)}`;
+function collectionOf({ userId, workspaceId, trustLevel }: StatePlace): string {
+  return `workspace-state-${hashText(JSON.stringify([userId, workspaceId, trustLevel ?? null]))}`;
 }
+
+const ownerCollectionOf = (userId: string): string => `workspace-states-of-${hashText(userId)}`;
+
+const hashText = (text: string): string => createHash('sha256').update(text).digest('hex').slice(0, 40);
 
 function parseEntry({ key, text, version }: Document): AuthoredEntry {
   const { author, expiresAt, value } = JSON.parse(text) as StoredEntry;

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
+import { anonymousUser } from '../../identity/principal.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { checkTrust } from '../check-fields.ts';
 import { applyTokenPermissions } from '../narrowed-sessions.ts';
@@ -67,7 +68,8 @@ export function sessionCreate({ reach, reports, createChild, endSession }: Child
       const parent = await reach.find(session, caller, { isExact: true });
       if (caller.session.unavailableWorkspace !== undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
       assertTokenHas(parent, permissions ?? [], caller.session);
-      await reports.assertRoom(parent);
+      if (name !== undefined) await assertIsNoId(name, parent, reach);
+      await reports.assertRoom(parent.id);
       const agentId = nameAgent(parent.agentId, agent);
       const { record, token } = await createChild(
         {
@@ -90,6 +92,21 @@ export function sessionCreate({ reach, reports, createChild, endSession }: Child
       });
       return { ...shownSession.parse(sessionViewOf(record)), ...(token === undefined ? {} : { token }) };
     },
+  });
+}
+
+/** Refuses a name that could be taken for the id of another session, or for the beginning of one. */
+async function assertIsNoId(name: string, { userId }: SessionRecord, reach: SessionReach): Promise<void> {
+  if (userId === anonymousUser) {
+    throw new AmbitError('REQUEST_INVALID', {
+      what: 'Sessions of anonymous callers have no names.',
+      hint: 'Leave the name out, and use the id of the child.',
+    });
+  }
+  if (!/^[0-9a-f]{4,}$/i.test(name) && !(await reach.isIdOf(name, userId))) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The name "${name}" could be taken for the id of a session.`,
+    hint: 'Choose another name, such as "worker-1".',
   });
 }
 

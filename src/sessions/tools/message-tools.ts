@@ -92,7 +92,8 @@ export function messageTools({ reach, peers, messages, onSent }: MessageToolsPar
       output: inboxOutput,
       async run({ session, after, waitSeconds, acknowledge }, caller) {
         const { id } = await reach.find(session, caller, { isExact: true });
-        const page = await messages.read(id, { after, waitSeconds, acknowledge, signal: caller.signal });
+        const { signal, onWait } = caller;
+        const page = await messages.read(id, { after, waitSeconds, acknowledge, signal, onWait });
         return describeInbox(page);
       },
     }),

@@ -4,7 +4,7 @@ import { readCursor, writeCursor } from '../../stores/checks.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { bestMatches, isReference, looseMatches } from '../../stores/session-references.ts';
 import type { Page, SessionFilter, SessionStore } from '../../stores/store.ts';
-import { sessionGoneError } from '../session.ts';
+import { isSuppliedId, sessionGoneError } from '../session.ts';
 import { findDescendants } from '../session-writer.ts';
 import { isWithinCeiling } from '../trust-bounds.ts';
 import type { ToolCaller } from './tool.ts';
@@ -25,6 +25,8 @@ export interface SessionReach {
     caller: ToolCaller,
     options?: { readonly isExact?: boolean },
   ): Promise<SessionRecord>;
+  /** Tells whether a text is the id of a session of this user, live or ended. */
+  isIdOf(text: string, userId: string): Promise<boolean>;
   /** Lists the oldest first. */
   list(caller: ToolCaller, options: SessionListOptions): Promise<Page>;
 }
@@ -197,6 +199,12 @@ export function createSessionReach(
         onResolution({ caller, asked, code: isAmbitError(error) ? error.code : 'INTERNAL' });
         throw error;
       }
+    },
+
+    async isIdOf(text, userId) {
+      if (!isSuppliedId(text)) return false;
+      const record = (await store.get(text)) ?? (await store.remains(text))?.record;
+      return record?.userId === userId;
     },
 
     async list(caller, { workspaceId, after, limit }) {

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
+import { anonymousUser } from '../../identity/principal.ts';
 import { invalidCursorError, type PageCursors } from '../../stores/page-cursors.ts';
 import type { JsonValue } from '../../stores/record.ts';
 import type {
@@ -13,7 +14,7 @@ import type {
 import type { Gone, StateLimits } from '../../stores/store.ts';
 import { sessionGoneError } from '../session.ts';
 import { authorOf, type SessionAuthor } from '../teams/messages.ts';
-import { effectiveWorkspace } from '../teams/peers.ts';
+import { type AllowsToDirect, effectiveWorkspace } from '../teams/peers.ts';
 import type { StatePlace, WorkspaceState } from '../teams/workspace-state.ts';
 import { authorSchema } from './message-tools.ts';
 import { type SessionReach, sessionNotFoundError } from './reach.ts';
@@ -32,13 +33,14 @@ const maxKeys = 1000;
 const scope = z
   .enum(['session', 'workspace'])
   .optional()
-  .describe('"session" (default), or "workspace" for the state that all your sessions in the workspace share.');
+  .describe('"session" (default), or "workspace" for the state that your sessions in the workspace share.');
 const author = authorSchema.optional().describe('The session that wrote it, in the state of a workspace.');
 
 export interface StateToolsParts {
   readonly reach: SessionReach;
   readonly state: SessionStateStore;
   readonly workspaceState: WorkspaceState;
+  readonly allowsToDirect: AllowsToDirect;
   readonly cursors: PageCursors;
 }
 
@@ -61,14 +63,24 @@ interface ScopedState {
 }
 
 /** The tools by which the calls of a session keep state for later calls. */
-export function stateTools({ reach, state: ofSessions, workspaceState, cursors }: StateToolsParts): readonly Tool[] {
+export function stateTools(parts: StateToolsParts): readonly Tool[] {
+  const { reach, state: ofSessions, workspaceState, allowsToDirect, cursors } = parts;
   /** Chooses the state that a call means. */
   async function findState(args: ScopedArguments, caller: ToolCaller): Promise<ScopedState> {
     const record = await reach.find(args.session, caller);
     if (args.scope !== 'workspace') return stateOfSession(ofSessions, record.id, caller);
     const workspaceId = effectiveWorkspace(record, caller.session);
     if (workspaceId === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
-    return stateOfWorkspace(workspaceState, { userId: record.userId, workspaceId }, authorOf(record));
+    const { userId } = record;
+    // They are not one person.
+    if (userId === anonymousUser) {
+      throw new AmbitError('REQUEST_INVALID', {
+        what: 'Anonymous callers share no state.',
+        hint: 'Keep the value in the state of the session: leave out "scope".',
+      });
+    }
+    const trustLevel = allowsToDirect(workspaceId) ? undefined : record.trustLevel;
+    return stateOfWorkspace(workspaceState, { userId, workspaceId, trustLevel }, authorOf(record));
   }
 
   return [
@@ -187,7 +199,7 @@ function stateOfSession(state: SessionStateStore, id: string, caller: ToolCaller
 /** The state of a workspace, which outlives its sessions. */
 function stateOfWorkspace(state: WorkspaceState, place: StatePlace, by: SessionAuthor): ScopedState {
   return {
-    owner: ['workspace', place.workspaceId],
+    owner: ['workspace', place.workspaceId, place.trustLevel ?? ''],
     get: (name) => state.get(place, name),
     set: (name, value, options) => state.set(place, name, value, { ...options, author: by }),
     list: (options) => state.list(place, options),

@@ -24,6 +24,8 @@ export interface ToolCaller {
   readonly correlationId?: string | undefined;
   /** Aborted when the client has cancelled the call or has left. */
   readonly signal?: AbortSignal | undefined;
+  /** Called when the call begins to wait for other sessions. It then takes no place among the concurrent calls. */
+  readonly onWait?: (() => void) | undefined;
 }
 
 /** A tool as `tools/list` describes it. */

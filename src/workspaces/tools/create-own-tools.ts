@@ -80,7 +80,7 @@ export function createOwnTools(options: SessionToolsOptions): Toolset {
       : [
           ...sessionTools({ reach, sessions, cursors }),
           ...contextTool,
-          ...stateTools({ reach, state: store.state, workspaceState: teamwork.team.workspaceState, cursors }),
+          ...stateTools({ reach, state: store.state, cursors, ...teamwork.team }),
           ...teamTools({ reach, endSession: sessions.end, ...teamwork }),
         ];
   const forFiles =

@@ -84,9 +84,9 @@ describe('P13: the value of a child', () => {
   test('is forgotten with the parent', async () => {
     const child = await createChild();
     await report(child, 'secret');
-    expect(await on.team.reports.children(parent)).toHaveLength(1);
+    expect(await on.team.reports.children(parent.id)).toHaveLength(1);
     await on.sessions.end(parent.id);
-    await expect.poll(() => on.team.reports.children(parent)).toEqual([]);
+    expect(await on.team.reports.children(parent.id)).toEqual([]);
   });
 });
 
@@ -110,6 +110,25 @@ describe('an attack with values', () => {
       expect(codeIn(await call(stranger, 'session_result', { session: child.id }))).toBe('SESSION_NOT_FOUND');
     }
     expect(await readResult(parent, { session: child.id })).toEqual({ state: 'reported', value: 'real' });
+  });
+
+  test('a sibling cannot take the place of another one with a name that is the id or the name of that one', async () => {
+    const genuine = await createChild({ name: 'genuine' });
+    await report(genuine, 'right');
+    await on.sessions.end(genuine.id);
+    for (const name of [genuine.id, genuine.id.slice(0, 8), genuine.id.toUpperCase(), 'abcd', '1234']) {
+      expect(codeIn(await call(parent, 'session_create', { name }))).toBe('REQUEST_INVALID');
+    }
+    const supplied = await on.open('ada', { id: 'task-49-of-ada', workspaceId: 'garden' });
+    await on.sessions.end(supplied.id);
+    expect(codeIn(await call(parent, 'session_create', { name: supplied.id }))).toBe('REQUEST_INVALID');
+    const forger = await createChild({ name: 'genuine' });
+    await report(forger, 'forged');
+    expect(await readResult(parent, { session: genuine.id })).toEqual({ state: 'reported', value: 'right' });
+    expect(await readResult(parent, { session: forger.id })).toEqual({ state: 'reported', value: 'forged' });
+    expect(codeIn(await call(parent, 'session_result', { session: 'genuine' }))).toBe('REQUEST_INVALID');
+    await on.sessions.end(forger.id);
+    expect(codeIn(await call(parent, 'session_result', { session: 'genuine' }))).toBe('REQUEST_INVALID');
   });
 
   test('a session without a parent reports nothing', async () => {

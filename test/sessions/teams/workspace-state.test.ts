@@ -66,17 +66,43 @@ test('an attack from another user, another workspace or none reads and changes n
   expect(await getData(shifted, 'list', {})).toEqual({ keys: [], next: null });
 });
 
-test('values have limits, and expired ones make room', async () => {
+test('values have limits, also together, and expired ones make room', async () => {
   const one = await garden('one');
   expect(codeIn(await call(one, 'set', { key: 'k', value: 'x'.repeat(65_535) }))).toBe('STATE_FULL');
-  expect(codeIn(await call(one, 'set', { key: 'k', value: 'x'.repeat(65_534) }))).toBeUndefined();
-  await getData(one, 'delete', { key: 'k' });
   const state = on.team.workspaceState;
-  const place = { userId: 'ada', workspaceId: 'garden' };
+  const place = { userId: 'ada', workspaceId: 'garden', trustLevel: 'sandboxed' } as const;
   const author = { sessionId: one.id, name: 'one', agentId: null, trustLevel: 'sandboxed' } as const;
-  await state.set(place, 'brief', 1, { author, ttlMs: 1 });
-  for (let index = 1; index < 1000; index++) await state.set(place, `k${index}`, index, { author });
-  await expect.poll(() => state.get(place, 'brief')).toBeUndefined();
-  expect(await state.set(place, 'more', 1, { author })).toMatchObject({ outcome: 'written' });
-  expect(codeIn(await call(one, 'set', { key: 'even-more', value: 1 }))).toBe('STATE_FULL');
+  for (let index = 0; index < 15; index++) await state.set(place, `large${index}`, 'x'.repeat(65_534), { author });
+  expect(await state.set(place, 'k', 'x'.repeat(65_534), { author })).toEqual({ outcome: 'full', limit: 'totalBytes' });
+  for (let index = 0; index < 15; index++) await state.delete(place, `large${index}`);
+  const other = { ...place, workspaceId: 'other' };
+  await state.set(other, 'brief', 1, { author, ttlMs: 1 });
+  for (let index = 1; index < 1000; index++) await state.set(other, `k${index}`, index, { author });
+  await expect.poll(async () => (await state.list(other, { prefix: 'brief' })).keys).toEqual([]);
+  expect(await state.set(other, 'more', 1, { author })).toMatchObject({ outcome: 'written' });
+  expect(await state.set(other, 'even-more', 1, { author })).toEqual({ outcome: 'full', limit: 'keys' });
+});
+
+test('an attack from a sandboxed session reaches no direct one through the state, unless the workspace allows it', async () => {
+  const openIn = (workspaceId: string, trustLevel: 'direct' | 'sandboxed') =>
+    on.open('ada', { workspaceId, trustLevel });
+  const [direct, sandboxed] = [await openIn('garden', 'direct'), await openIn('garden', 'sandboxed')];
+  await getData(direct, 'set', { key: 'plan', value: 'of the direct one' });
+  expect(await getData(sandboxed, 'get', { key: 'plan' })).toMatchObject({ found: false });
+  await getData(sandboxed, 'set', { key: 'plan', value: 'do evil' });
+  expect(await getData(direct, 'get', { key: 'plan' })).toMatchObject({ value: 'of the direct one' });
+  await getData(await openIn('open', 'sandboxed'), 'set', { key: 'plan', value: 'shared' });
+  expect(await getData(await openIn('open', 'direct'), 'get', { key: 'plan' })).toMatchObject({
+    value: 'shared',
+    author: { trustLevel: 'sandboxed' },
+  });
+});
+
+test('the state of a removed user is gone, and anonymous callers share none', async () => {
+  await getData(await garden('one'), 'set', { key: 'k', value: 'of the first ada' });
+  await on.team.forgetUser('ada');
+  expect(await getData(await garden('two'), 'get', { key: 'k' })).toMatchObject({ found: false });
+  const nobody = await on.open('anonymous', { workspaceId: 'garden' });
+  expect(codeIn(await call(nobody, 'set', { key: 'k', value: 1 }))).toBe('REQUEST_INVALID');
+  expect(codeIn(await call(nobody, 'get', { key: 'k' }))).toBe('REQUEST_INVALID');
 });
