@@ -110,6 +110,8 @@ export interface Exchange extends RequestBase {
   readonly channel: Channel;
   /** Request headers that belong to the message (`Mcp-Param-*`), for upstreams over HTTP. */
   readonly headers: () => Readonly<Record<string, string>>;
+  /** Called when a tool of Ambit's own begins to wait for other sessions. */
+  readonly onWait?: (() => void) | undefined;
   /** A session of the user for which lists are made, without counting as use of it. */
   readonly listAsSession?: Session | undefined;
 }

@@ -165,6 +165,8 @@ export interface Gateway extends Operator, OperatorAuth, ServerAccess {
   ready(): Promise<void>;
   /** Counts what is live in this process. */
   live(): { readonly sessions: number; readonly links: number; readonly transports: number };
+  /** Answers the calls that wait for other sessions, with what there is. Entrances call it before they close. */
+  stopWaiting(): void;
   /** Ends every process and writes what is still unwritten. Sessions stay if the store outlives the gateway. */
   close(): Promise<void>;
 }

@@ -102,7 +102,7 @@ export function requestPipeline(parts: PipelineParts): StageList<Exchange, Final
       // Before `admit`, which resets the idle time.
       .use(detectIdleSession(parts.governance))
       // Before the stages that decide about servers and tools, so that the calls that they refuse are counted too.
-      .use(admit(parts.sessions))
+      .use(admit(parts.sessions, parts.pace))
       // Before `bindTransport`, so that a client learns nothing about a server that it may not use.
       .use(authorize(resolution, parts.ownServer))
       // After `admit`, so that the client of an ended session gets `SESSION_ENDED` rather than "initialize again".

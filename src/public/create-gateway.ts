@@ -166,6 +166,7 @@ export async function embedGateway(
     },
     reload: async (config) => gateway.reload(await readConfig(config)),
     async close() {
+      gateway.stopWaiting();
       await Promise.all([...listening].map((http) => http.close(1000)));
       await gateway.close();
     },

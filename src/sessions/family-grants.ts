@@ -52,22 +52,51 @@ export function createFamilyGrants(options: FamilyGrantsOptions) {
         child = parent;
       }
     } catch (error) {
-      void releaseAll(grants, true, 0);
+      // The call is not made, so it takes nothing from the sessions below the one that refuses it.
+      void releaseAll(grants, true, 0, true);
       throw error;
     }
     return { owner: familyOwner, grants };
   }
 
-  return (session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant> =>
-    counted && session.parentId !== undefined ? acquireFamily(session) : options.acquire(session, counted);
+  /** Tells whether all ancestors are loaded, and so live as far as this process knows. */
+  function hasKnownAncestors(session: Session): boolean {
+    for (let { parentId } = session; parentId !== undefined; ) {
+      const parent = options.get(parentId);
+      if (parent === undefined) return false;
+      parentId = parent.parentId;
+    }
+    return true;
+  }
+
+  /** Acquires a request that is not counted, of a child whose ancestors are looked for first. */
+  async function acquireUncounted(session: Session): Promise<Grant> {
+    for (let child = session; child.parentId !== undefined; ) {
+      const parent: Session | undefined = options.get(child.parentId) ?? (await options.load(child.parentId));
+      if (parent === undefined) throw await options.endOrphan(child);
+      child = parent;
+    }
+    return options.acquire(session, false);
+  }
+
+  return (session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant> => {
+    if (session.parentId === undefined) return options.acquire(session, counted);
+    if (counted) return acquireFamily(session);
+    return hasKnownAncestors(session) ? options.acquire(session, false) : acquireUncounted(session);
+  };
 }
 
 const familyOwner: GrantOwner = {
-  release: (grant: FamilyGrant, counted, bytes) => releaseAll(grant.grants, counted, bytes),
+  release: (grant: FamilyGrant, counted, bytes, isUnused) => releaseAll(grant.grants, counted, bytes, isUnused),
 };
 
-function releaseAll(grants: readonly Grant[], counted: boolean, bytes: number): Promise<void> | undefined {
-  const pending = grants.flatMap((grant) => grant.owner.release(grant, counted, bytes) ?? []);
+function releaseAll(
+  grants: readonly Grant[],
+  counted: boolean,
+  bytes: number,
+  isUnused = false,
+): Promise<void> | undefined {
+  const pending = grants.flatMap((grant) => grant.owner.release(grant, counted, bytes, isUnused) ?? []);
   return pending.length === 0 ? undefined : Promise.all(pending).then(() => {});
 }
 

@@ -4,7 +4,7 @@ import { type GrantSize, maxGrantFor, maxGrantSize, type Quotas } from './quotas
 
 /** The grants that this process holds for one session. */
 export interface GrantPool extends Pick<Grants, 'withdraw' | 'settle' | 'giveBackIdle' | 'close' | 'report' | 'held'> {
-  release(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
+  release(grant: Grant, counted: boolean, bytes: number, isUnused?: boolean): Promise<void> | undefined;
   take(counted: boolean): Grant | undefined;
   /** Adds what the store granted. A grant that was asked for before the last withdrawal is given back at once. */
   add(grant: Grant, asked: { readonly counted: boolean; readonly at: number; readonly asked: number }): void;
@@ -108,8 +108,9 @@ export function createGrantPool(options: GrantOptions): GrantPool {
       [calls, places] = [1, 1];
     },
 
-    release(grant, counted, bytes) {
+    release(grant, counted, bytes, isUnused = false) {
       if (counted) grant.busy--;
+      if (counted && isUnused && !grant.isReported) grant.calls++;
       grant.inFlight--;
       inFlight--;
       grant.bytes += bytes;
@@ -120,7 +121,7 @@ export function createGrantPool(options: GrantOptions): GrantPool {
       // Where every call counts, its slot is free for others the moment it ends.
       const usedUp = grant.places > 0 && grant.calls === 0;
       if (usedUp && at < grant.usableUntil) grow(grant);
-      if (!usedUp && at < grant.usableUntil) return undefined;
+      if (!usedUp && !isUnused && at < grant.usableUntil) return undefined;
       const given = giveBack(grant);
       return grant.isScarce ? given : undefined;
     },

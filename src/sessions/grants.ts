@@ -14,9 +14,9 @@ export interface AcquiredGrant {
 export interface GrantOwner {
   /**
    * Must be called once for each acquired call. A promise where others may wait for this slot: the caller answers after
-   * it.
+   * it. A call that is not made after all is given back, if the store still takes it.
    */
-  release(grant: AcquiredGrant, counted: boolean, bytes: number): Promise<void> | undefined;
+  release(grant: AcquiredGrant, counted: boolean, bytes: number, isUnused?: boolean): Promise<void> | undefined;
 }
 
 /**
@@ -75,7 +75,7 @@ export interface GrantOptions {
 export interface Grants extends GrantOwner {
   /** A promise only when the store has to be asked. Throws `StaleSessionError` when the version is outdated. */
   acquire(counted: boolean, version: number): Grant | Promise<Grant>;
-  release(grant: Grant, counted: boolean, bytes: number): Promise<void> | undefined;
+  release(grant: Grant, counted: boolean, bytes: number, isUnused?: boolean): Promise<void> | undefined;
   /** Makes all grants unusable, since the record changed: the next call asks the store. */
   withdraw(): void;
   /** Gives back grants that are no longer usable; false when there is nothing left to do. */

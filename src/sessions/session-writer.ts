@@ -64,14 +64,16 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     }
   }
 
-  async function endOne(id: string, reason: EndCause): Promise<void> {
-    if (await store.end(id, reason)) loaded.unload(id, reason);
+  /** Ends a descendant. It is loaded first, so that this process cleans up after it. */
+  async function endOne(record: SessionRecord, reason: EndCause): Promise<void> {
+    loaded.load(record);
+    if (await store.end(record.id, reason)) loaded.unload(record.id, reason);
   }
 
   /** Ends the youngest generation first. If this is interrupted, no session is left whose parent is gone. */
   async function endDescendants(record: SessionRecord, reason: EndCause): Promise<readonly SessionRecord[]> {
     const descendants = await findDescendants(store, record);
-    for (const { id } of descendants.toReversed()) await endOne(id, reason);
+    for (const each of descendants.toReversed()) await endOne(each, reason);
     return descendants;
   }
 
@@ -80,7 +82,7 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     const parents = [...ended];
     for (const parent of parents) {
       for (const child of await listChildren(store, parent)) {
-        await endOne(child.id, reason);
+        await endOne(child, reason);
         parents.push(child);
       }
     }
@@ -104,6 +106,7 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
     async end(id, reason) {
       const record = await store.get(id);
       if (record === undefined) return false;
+      loaded.load(record);
       const descendants = await endDescendants(record, reason);
       const ended = await store.end(id, reason);
       try {

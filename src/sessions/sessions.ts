@@ -55,7 +55,7 @@ export interface Sessions {
   usage(id: string): Promise<Use | undefined>;
   /**
    * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota. A
-   * counted request of a child also takes from the quota of its ancestors; a child whose parent is gone is ended.
+   * counted request of a child also takes from the quota of its ancestors. A child whose parent is gone is ended.
    * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
    */
   acquire(session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant>;

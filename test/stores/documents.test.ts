@@ -58,7 +58,9 @@ test('a file from before there were documents gets them, and keeps what it had',
   database.exec(
     'DROP TABLE documents; DROP TABLE collections; ALTER TABLE changes DROP COLUMN origin; DROP TABLE messages; DROP TABLE results',
   );
-  database.exec('ALTER TABLE sessions DROP COLUMN message_pace_us; ALTER TABLE sessions DROP COLUMN last_message; ALTER TABLE sessions DROP COLUMN counts_workspace');
+  database.exec(
+    'ALTER TABLE sessions DROP COLUMN message_pace_us; ALTER TABLE sessions DROP COLUMN last_message; ALTER TABLE sessions DROP COLUMN counts_workspace',
+  );
   database.exec('PRAGMA user_version = 1');
   database.close();
   const store = await openSqliteStore({ file });

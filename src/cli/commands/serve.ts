@@ -118,6 +118,7 @@ export const serveCommand: Command = {
       removeEntry();
       watching.close();
       log.info('shutting down');
+      gateway.stopWaiting();
       await control.close();
       await http.close(drainMs);
       return 0;

@@ -79,6 +79,7 @@ function createGateway(
     servers: settings.servers,
     transportVersion: (id) => (id === undefined ? undefined : callers.get(id)?.version),
     jwks: keys.jwks,
+    stopWaiting: own.team.stopWaiting,
     prepare() {
       const hasPrograms = Object.values(settings.config().servers).some(({ command }) => command !== undefined);
       // An error is ignored here: the first call reports it.

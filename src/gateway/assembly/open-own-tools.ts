@@ -55,7 +55,9 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
       async createChild(draft, { principal }) {
         const ceiling = principal.kind === 'user' ? principal.ceiling : undefined;
         const { record, token } = await open(draft, { ceiling });
-        return config().sessions.children.token === 'agent' ? { record, token } : { record };
+        return config().sessions.children.token === 'agent' && principal.kind !== 'user'
+          ? { record, token }
+          : { record };
       },
       onMessageSent({ from, to, messageId, text, caller: { correlationId: id } }) {
         const bytes = Buffer.byteLength(text);

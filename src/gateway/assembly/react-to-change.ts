@@ -91,10 +91,14 @@ function watchExternalKeys({ storage, sessions: own, pipeline }: GatewayParts): 
 }
 
 /** Tells the subscribed clients of a session that it got a message. Returns a function that stops watching. */
-function watchMessages({ storage, upstreams, pipeline }: GatewayParts): () => void {
+function watchMessages({ storage, sessions: own, upstreams, pipeline }: GatewayParts): () => void {
   const servers = [allServers, pipeline.ownServer.name];
   return storage.store.watch((change) => {
-    if (change.kind === 'message') announceInbox(upstreams.callers, servers, change.id);
+    if (change.kind !== 'message') return;
+    const session = own.sessions.get(change.id);
+    // The rules may have changed since the client subscribed.
+    if (session !== undefined && pipeline.inbox.isVisible(session))
+      announceInbox(upstreams.callers, servers, session.id);
   });
 }
 

@@ -23,6 +23,8 @@ const inboxTool = 'session_inbox';
 /** The inbox of a session as a resource. Whoever may not call the tool may not read the resource either. */
 export interface OwnInbox {
   isVisible(session: Session): boolean;
+  /** Throws PERMISSION_DENIED for a session that may not use the inbox. */
+  assertAllowed(session: Session, message: Message): void;
   /** Reads the inbox, as the result of `resources/read`. */
   read(session: Session, message: Message): Promise<object>;
   /** Calls the listener for each message to the session. Returns the function that stops it. */
@@ -46,7 +48,15 @@ export function createOwnInbox({ messages, tools, server, watchStore }: OwnInbox
     else if (change.kind === 'lost') for (const all of [...listeners.values()]) notify(all);
   });
   return {
-    isVisible: (session) => tools.visibleToolFilter(session, server)?.(inboxTool) ?? true,
+    isVisible(session) {
+      try {
+        return tools.visibleToolFilter(session, server)?.(inboxTool) ?? true;
+      } catch {
+        // The session has ended meanwhile.
+        return false;
+      }
+    },
+    assertAllowed: (session, message) => void tools.assertAllowed(session, server, inboxTool, message),
     async read(session, message) {
       tools.assertAllowed(session, server, inboxTool, message);
       const text = composeInboxText(await messages.read(session.id));

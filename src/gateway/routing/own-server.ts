@@ -137,8 +137,18 @@ export function createOwnServer(
 interface RunningToolCall {
   readonly owner: object;
   readonly id: string;
+  isCancelled: boolean;
   /** Created for a tool that waits. */
   abort: AbortController | undefined;
+}
+
+const maxEarlyCancels = 16;
+
+function rememberCancel(early: WeakMap<object, Set<string>>, owner: object, id: string): void {
+  const ids = early.get(owner) ?? new Set();
+  early.set(owner, ids.add(id));
+  const [oldest] = ids;
+  if (ids.size > maxEarlyCancels) ids.delete(oldest as string);
 }
 
 function isResourceMethod(method: string, era: Era): boolean {
@@ -159,6 +169,8 @@ export function asksForInbox({ bytes, params }: Message): boolean {
 function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListReply: CreateListReply): Link {
   const streams = createListenStreams();
   const running = new Set<RunningToolCall>();
+  /** Cancellations that came before their calls, which may have waited for the store. */
+  const early = new WeakMap<object, Set<string>>();
   const listed = tools.list().map((definition) => JSON.stringify(definition));
 
   const createReply = (message: Message, result: object) =>
@@ -166,17 +178,22 @@ function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListRepl
 
   async function callTool({ message, acting, channel, caller: client }: UpstreamCall): Promise<FinalReply> {
     if (acting?.principal === undefined) throw new AmbitError('INTERNAL');
-    const { session, principal, correlationId } = acting;
-    const call: RunningToolCall = { owner: client ?? channel.owner, id: message.id ?? '', abort: undefined };
+    const { session, principal, correlationId, onWait } = acting;
+    const owner = client ?? channel.owner;
+    const id = message.id ?? '';
+    const isCancelled = early.get(owner)?.delete(id) === true;
+    const call: RunningToolCall = { owner, id, isCancelled, abort: undefined };
     const caller = {
       session,
       principal,
       correlationId,
+      onWait,
       // Only tools that wait look at it.
       get signal() {
         if (call.abort === undefined) {
           call.abort = new AbortController();
           channel.onGone(() => call.abort?.abort());
+          if (call.isCancelled) call.abort.abort();
         }
         return call.abort.signal;
       },
@@ -208,8 +225,10 @@ function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListRepl
       const cached = era === 'modern' ? { ttlMs: 0, cacheScope: 'private' } : {};
       return createReply(message, { ...cached, ...(await inbox.read(session, message)) });
     }
-    if (message.method === 'resources/subscribe') caller?.subscriptions.set(inboxUri, inboxUri);
-    else caller?.subscriptions.delete(inboxUri);
+    if (message.method === 'resources/subscribe') {
+      inbox.assertAllowed(session, message);
+      caller?.subscriptions.set(inboxUri, inboxUri);
+    } else caller?.subscriptions.delete(inboxUri);
     return createReply(message, {});
   }
 
@@ -260,7 +279,10 @@ function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListRepl
     },
     cancel(owner, id) {
       streams.cancel(owner, id);
-      for (const call of running) if (call.owner === owner && call.id === id) call.abort?.abort();
+      const call = [...running].find((each) => each.owner === owner && each.id === id);
+      if (call === undefined) return rememberCancel(early, owner, id);
+      call.isCancelled = true;
+      call.abort?.abort();
     },
     dropSession: streams.endSession,
     // All sessions share the link, so it stays open when a client leaves.

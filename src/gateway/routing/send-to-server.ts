@@ -74,14 +74,14 @@ export function createCall(
   caller: Caller | undefined,
   recheck?: RequestActor['recheck'],
 ): UpstreamCall {
-  const { outgoing, edits, channel, headers, session, principal, correlationId, trace, entry } = exchange;
+  const { outgoing, edits, channel, headers, session, principal, correlationId, trace, entry, onWait } = exchange;
   return {
     message: outgoing,
     edits,
     channel,
     headers,
     caller,
-    acting: { session, principal, correlationId, trace, recheck, entry },
+    acting: { session, principal, correlationId, trace, recheck, entry, onWait },
     cancelOnGone: exchange.era === 'modern',
     namesAsker: exchange.server === allServers,
   };

@@ -30,6 +30,38 @@ export function createConcurrencyLimit(maxConcurrent: number): () => Promise<() 
   };
 }
 
+/**
+ * Limits how many may run at once, over all keys. The keys that wait take turns. Returns the function that releases the
+ * slot; undefined if this key has too many waiting.
+ */
+export function createFairLimit(maxRunning: number, maxWaiting: number) {
+  const waiting = new Map<string, (() => void)[]>();
+  let running = 0;
+
+  function release(): void {
+    const [first] = waiting;
+    if (first === undefined) return void running--;
+    const [key, queue] = first;
+    const next = queue.shift();
+    // Behind the others, which have their turn first.
+    waiting.delete(key);
+    if (queue.length > 0) waiting.set(key, queue);
+    next?.();
+  }
+
+  return async function acquire(key: string): Promise<(() => void) | undefined> {
+    if (running < maxRunning) {
+      running++;
+      return release;
+    }
+    const queue = waiting.get(key) ?? [];
+    if (queue.length >= maxWaiting) return undefined;
+    waiting.set(key, queue);
+    await new Promise<void>((resolve) => queue.push(resolve));
+    return release;
+  };
+}
+
 /** Runs work exclusively for each key, in order; different keys do not wait for each other. */
 export type KeyedMutex = <T>(key: string, work: () => Promise<T>) => Promise<T>;
 

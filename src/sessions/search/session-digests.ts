@@ -17,6 +17,27 @@ export interface SearchedSession
   readonly rootId: string;
 }
 
+/** A search of a caller, with the limits of what the caller may see. */
+export interface SessionQuery {
+  readonly userId: string;
+  /** Undefined finds sessions that work in no workspace. */
+  readonly workspaceId: string | undefined;
+  /** A blank text finds the newest sessions. */
+  readonly text: string;
+  /** Only sessions that lived at some time from `since` to `until`. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  /** Only ended sessions, or only live ones. */
+  readonly ended?: boolean | undefined;
+  /** At most 50. */
+  readonly limit: number;
+  /** Asked before a session is compared with anything. Others change neither the results nor their order. */
+  isVisible(session: SearchedSession): boolean;
+  /** Whether the words of its messages are compared; by default they are. */
+  readsMessages?(session: SearchedSession): boolean;
+  readonly signal?: AbortSignal | undefined;
+}
+
 /** A session as the index stores it. */
 export interface SessionDigest
   extends SearchedSession,

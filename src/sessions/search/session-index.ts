@@ -1,5 +1,5 @@
-import { isAmbitError } from '../../errors.ts';
-import { createConcurrencyLimit } from '../../lib/async/mutex.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
+import { createFairLimit } from '../../lib/async/mutex.ts';
 import { splitQuestion } from '../../lib/text/split-words.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionEndReason } from '../session.ts';
@@ -28,30 +28,13 @@ import {
   readDigest,
   removeNotes,
   retentionMs,
-  type SearchedSession,
   type SessionDigest,
   type SessionNotes,
+  type SessionQuery,
   saveNotes,
 } from './session-digests.ts';
 
-export type { IndexedSession, SearchedSession } from './session-digests.ts';
-
-export interface SessionQuery {
-  readonly userId: string;
-  /** Undefined finds sessions that work in no workspace. */
-  readonly workspaceId: string | undefined;
-  /** A blank text finds the newest sessions. */
-  readonly text: string;
-  /** Only sessions that lived at some time from `since` to `until`. */
-  readonly since?: number | undefined;
-  readonly until?: number | undefined;
-  /** Only ended sessions, or only live ones. */
-  readonly ended?: boolean | undefined;
-  /** At most 50. */
-  readonly limit: number;
-  /** Asked before a session is compared with anything. Others change neither the results nor their order. */
-  isVisible(session: SearchedSession): boolean;
-}
+export type { IndexedSession, SearchedSession, SessionQuery } from './session-digests.ts';
 
 export interface FoundSession extends Pick<SessionRecord, 'id' | 'name' | 'task' | 'agentId' | 'trustLevel'> {
   /** `ended` also if the store has forgotten why it is gone. */
@@ -123,7 +106,8 @@ const retryMs = 5000;
 const maxChanged = 2000;
 const maxNoted = 5000;
 
-const maxSearches = 2;
+/** Searches at once, and those of one user that wait. */
+const [maxSearches, maxWaiting] = [2, 16];
 const maxQuestionLength = 500;
 const maxResults = 50;
 /** The most digests, and the most live sessions, that a search compares. */
@@ -134,7 +118,7 @@ const maxLookups = 100;
 export function createSessionIndex(options: SessionIndexOptions): SessionIndex {
   const { store, now = Date.now, saveDelayMs = defaultSaveDelayMs } = options;
   const noted = createNotedSessions({ store, now, saveDelayMs });
-  const acquireSearch = createConcurrencyLimit(maxSearches);
+  const acquireSearch = createFairLimit(maxSearches, maxWaiting);
 
   return {
     opened(session) {
@@ -173,9 +157,10 @@ export function createSessionIndex(options: SessionIndexOptions): SessionIndex {
       if (messages.size > before) noted.markChanged(notes);
     },
     async search(query) {
-      const release = await acquireSearch();
+      const release = await acquireSearch(query.userId);
+      if (release === undefined) throw new AmbitError('OVERLOADED', { what: 'Too many searches are waiting.' });
       try {
-        return await searchSessions(store, query, noted.unsavedOf, now());
+        return query.signal?.aborted === true ? [] : await searchSessions(store, query, noted.unsavedOf, now());
       } finally {
         release();
       }
@@ -298,7 +283,8 @@ async function searchSessions(
   for await (const { digest, isLive } of eachDigest(store, query.userId, query.workspaceId ?? null, unsavedOf)) {
     if (!query.isVisible(digest) || !fitsTime(digest, isLive, query, now)) continue;
     total++;
-    const match = matchTexts(digest, terms);
+    const isSilent = query.readsMessages?.(digest) === false;
+    const match = matchTexts(isSilent ? { ...digest, messages: [] } : digest, terms);
     if (match === undefined) continue;
     const { tools, files, metadata, messages, ...facts } = digest;
     hits.push({ ...match, id: digest.id, createdAt: digest.createdAt, isLive, digest: facts });

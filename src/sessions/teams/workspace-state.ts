@@ -11,7 +11,7 @@ export interface StatePlace {
   readonly userId: string;
   readonly workspaceId: string;
   /**
-   * Where sandboxed sessions must not reach direct ones, each trust level has a state of its own: a value that a direct
+   * Each trust level has a state of its own where sandboxed sessions must not reach direct ones: a value that a direct
    * session reads is a message to it. Undefined where all share one.
    */
   readonly trustLevel: TrustLevel | undefined;

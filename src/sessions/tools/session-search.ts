@@ -53,6 +53,9 @@ export function sessionSearch(reach: SessionReach, peers: Peers, index: SessionI
         ended,
         limit,
         isVisible: (each: SearchedSession) => peers.isPeer(view, caller, { ...each, userId }, each.rootId),
+        // Who can ask for words one by one can read a text. An agent may do so with the messages of its own team.
+        readsMessages: ({ rootId }) => caller.principal.kind !== 'session' || rootId === view.rootId,
+        signal: caller.signal,
       });
       return { sessions: found.map(describeFound) };
     },

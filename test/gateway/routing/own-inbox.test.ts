@@ -79,19 +79,23 @@ describe.each(eras)('P13: the inbox as a resource, in the %s era', (era) => {
   test('a cancelled call does not wait on', async () => {
     await on.start(era, withGarden());
     const { worker } = await openPair();
-    const other = await on.connect(worker.id, era, 'ambit');
-    const countWaiting = async () => {
-      const info = JSON.parse(await other.call('session_info')) as { use: { underWay: number } };
-      // Without this call itself.
-      return info.use.underWay - 1;
-    };
-    for (const server of ['ambit', undefined]) {
+    const countEnded = () => on.journal(worker.id).filter(({ name }) => name === 'session_inbox').length;
+    for (const [index, server] of ['ambit', undefined].entries()) {
       const reader = await on.connect(worker.id, era, server);
       void reader.request('tools/call', { name: 'session_inbox', arguments: { waitSeconds: 50 } });
-      await expect.poll(countWaiting).toBe(1);
       reader.send({ method: 'notifications/cancelled', params: { requestId: era === 'handshake' ? 2 : 1 } });
-      await expect.poll(countWaiting).toBe(0);
+      await expect.poll(countEnded, { timeout: 30_000 }).toBe(index + 1);
     }
+  });
+
+  test('whoever waits takes no place among the concurrent calls', async () => {
+    await on.start(era, { ...withGarden(), quotas: { session: { concurrentCalls: 1 } } });
+    const { lead, worker } = await openPair();
+    const [reader, other] = [await on.connect(worker.id, era, 'ambit'), await on.connect(worker.id, era)];
+    const waiting = reader.call('session_inbox', { waitSeconds: 50 });
+    await expect.poll(async () => other.call('session_info')).toContain('"underWay":1');
+    await (await on.connect(lead.id, era)).call('session_send_message', { to: 'worker', text: 'at last' });
+    expect(await waiting).toContain('at last');
   });
 
   test('a message that imitates the block of policies is marked, and its sender cannot be forged', async () => {

@@ -107,6 +107,30 @@ describe('P13: the token of a child', () => {
     expect(JSON.stringify(data.journal())).not.toContain('a-secret-');
   });
 
+  test('a gateway that ends answers those who wait', async () => {
+    const served = await serve();
+    const lead = await openLead(served);
+    const waiting = call(served, lead.token, 'session_inbox', { waitSeconds: 50 });
+    const countWaits = async () => (await served.gateway.usage(lead.id))?.calls;
+    await expect.poll(countWaits).toBe(1);
+    served.gateway.stopWaiting();
+    expect(dataOf(await waiting)).toEqual({ messages: [], next: null });
+  });
+
+  test('a parent whose concurrent calls are used up can still end the children that hold them', async () => {
+    const served = await serve();
+    const lead = await openLead(served);
+    const child = await createChild(served, lead.token, { name: 'greedy' });
+    const { sessions } = served.gateway;
+    const greedy = await sessions.load(child.id);
+    if (greedy === undefined) throw new Error('the child is gone');
+    const held = await Promise.all(Array.from({ length: 64 }, async () => sessions.acquire(greedy, true)));
+    expect(readOutcome(await call(served, lead.token, 'session_info'))).toBe('!QUOTA_EXCEEDED');
+    expect(readOutcome(await call(served, lead.token, 'session_end', { session: 'greedy' }))).not.toContain('!');
+    for (const grant of held) await grant.owner.release(grant, true, 0);
+    expect(readOutcome(await call(served, lead.token, 'session_info'))).not.toContain('!');
+  });
+
   test('a key of the same user with narrower limits neither finds nor writes to what is beyond them', async () => {
     const served = await serve({ defaultTrust: 'direct', allowDirect: 'always' });
     await served.gateway.people.users.add('ada');

@@ -245,20 +245,46 @@ test('calls of children count among the concurrent calls of the root, and keep i
   expect(await store.get(root.id)).toBeDefined();
 });
 
-test('a child whose parent has expired is ended with its next call', async () => {
-  const root = await open({ userId: 'ada', ttlSeconds: 100 });
-  const child = await createChild(root, { name: 'child' });
-  // Lists do not count, so the parent is idle.
-  for (let waited = 0; waited < 3; waited++) {
-    now += 50_000;
-    await (async () => {
-      const grant = await sessions.acquire(child, false);
-      await grant.owner.release(grant, false, 0);
-    })();
-  }
-  expect(await store.get(root.id)).toBeUndefined();
-  expect(await codeOf(() => useSession(child))).toBe('SESSION_EXPIRED');
-  expect(await store.get(child.id)).toBeUndefined();
+test.each([true, false])(
+  'a child whose parent has expired is ended with its next request, counted: %s',
+  async (counted) => {
+    const root = await open({ userId: 'ada', ttlSeconds: 100 });
+    const child = await createChild(root, { name: 'child' });
+    const request = async (isCounted: boolean) => {
+      const grant = await sessions.acquire(child, isCounted);
+      await grant.owner.release(grant, isCounted, 0);
+    };
+    now += 60_000;
+    // Lists do not count, so the parent stays idle.
+    await request(false);
+    now += 60_000;
+    await store.sweep();
+    expect(await store.get(root.id)).toBeUndefined();
+    expect(await codeOf(() => request(counted))).toBe('SESSION_EXPIRED');
+    expect(await store.get(child.id)).toBeUndefined();
+  },
+);
+
+test('a call that an ancestor refuses takes nothing from the sessions below it', async () => {
+  await start('quotas: { session: { concurrentCalls: 1 } }');
+  const root = await open({ userId: 'ada' });
+  const child = await createChild(root, { quotas: { totalCalls: 3 } });
+  const held = await sessions.acquire(root, true);
+  for (let index = 0; index < 10; index++) expect(await codeOf(() => useSession(child))).toBe('QUOTA_EXCEEDED');
+  await held.owner.release(held, true, 0);
+  for (let index = 0; index < 3; index++) await useSession(child);
+  expect(await codeOf(() => useSession(child))).toBe('QUOTA_EXCEEDED');
+});
+
+test('all sessions of a tree are cleaned up after, also those that this process has not used', async () => {
+  const root = await open({ userId: 'ada' });
+  const child = await createChild(root);
+  const ended: string[] = [];
+  const other = createSessions({ store, bounds: config.sessions, now: () => now });
+  other.onEnded(({ id }, reason) => reason === 'ended' && ended.push(id));
+  await other.end(root.id);
+  expect(ended.sort()).toEqual([root.id, child.id].sort());
+  await other.close();
 });
 
 test('the agent of a child is named below that of its parent, so that no rule takes it for another', async () => {

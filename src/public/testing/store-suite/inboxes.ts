@@ -32,11 +32,10 @@ export function testInboxes(test: DefineTest): void {
     assert.deepEqual(await store.inboxes.list(to), [{ number: 4, text: 'four' }]);
   });
 
-  test('an inbox is full at its number of messages and at its bytes, until some are acknowledged', async (storeTest) => {
-    const { store, open } = storeTest;
+  test('an inbox is full at its messages and at its bytes, until some are acknowledged', async ({ store, open }) => {
     const [from, to] = [(await open()).id, (await open()).id];
     const few = { ...limits, messages: 2, bytes: 10 };
-    await store.inboxes.send({ from, to, text: 'x'.repeat(4) }, few);
+    await store.inboxes.send({ from, to, text: 'xxxx' }, few);
     const wide = { from, to, text: 'ü'.repeat(4) };
     assert.deepEqual(await store.inboxes.send(wide, few), { outcome: 'full', limit: 'bytes' }, 'bytes, not characters');
     await store.inboxes.send({ from, to, text: 'x'.repeat(6) }, few);
@@ -46,8 +45,7 @@ export function testInboxes(test: DefineTest): void {
     assert.deepEqual(await readTexts(store, to), ['xxxxxx', 'xxxx']);
   });
 
-  test('a sender is held to its rate over all inboxes, with the exact time to retry', async (storeTest) => {
-    const { store, open, advance } = storeTest;
+  test('a sender has a rate over all inboxes, with the exact time to retry', async ({ store, open, advance }) => {
     const [from, other] = [(await open()).id, (await open()).id];
     const inboxes = [(await open()).id, (await open()).id];
     const slow = { ...limits, perMinute: 6 };
@@ -64,8 +62,7 @@ export function testInboxes(test: DefineTest): void {
     assert.equal((await store.inboxes.send(next, slow)).outcome, 'sent');
   });
 
-  test('both sessions must be live, and messages end with the session that received them', async (storeTest) => {
-    const { store, open, advance } = storeTest;
+  test('both sessions must be live, and messages end with the recipient', async ({ store, open, advance }) => {
     const [from, to] = [(await open()).id, (await open({ id: 'the-recipient', ttlSeconds: 30 })).id];
     await store.inboxes.send({ from, to, text: 'x' }, limits);
     assert.deepEqual(await store.inboxes.send({ from, to: 'unknown', text: 'x' }, limits), { outcome: 'missing' });
@@ -90,8 +87,10 @@ export function testInboxes(test: DefineTest): void {
       answer.outcome === 'sent' ? [{ number: answer.number, text: String(index) }] : [],
     );
     assert.equal(sent.length, 15);
-    const byNumber = sent.sort((a, b) => a.number - b.number);
-    assert.deepEqual(await stores[1].inboxes.list(to), byNumber);
+    assert.deepEqual(
+      await stores[1].inboxes.list(to),
+      sent.sort((a, b) => a.number - b.number),
+    );
   });
 
   test('a watcher hears of each message, also from another process', async (storeTest) => {
@@ -99,25 +98,18 @@ export function testInboxes(test: DefineTest): void {
     const [from, to] = [(await storeTest.open()).id, (await storeTest.open()).id];
     const watchers = [watchStore(store), watchStore(other)];
     await store.inboxes.send({ from, to, text: 'x' }, limits);
-    for (const watcher of watchers) {
-      await watcher.waitFor((change) => change.kind === 'message' && change.id === to, 'the message');
-    }
-    assert.deepEqual(
-      watchers[0]?.changes.find(({ kind }) => kind === 'message'),
-      { kind: 'message', id: to, here: true },
-    );
+    for (const { waitFor } of watchers)
+      await waitFor((change) => change.kind === 'message' && change.id === to, 'the message');
+    const heard = watchers[0]?.changes.find(({ kind }) => kind === 'message');
+    assert.deepEqual(heard, { kind: 'message', id: to, here: true });
   });
 
   test('a long list ends early, and the rest follows', async ({ store, open }) => {
     const [from, to] = [(await open()).id, (await open()).id];
     const text = 'x'.repeat(400_000);
     for (let index = 0; index < 5; index++) await store.inboxes.send({ from, to, text }, { ...limits, bytes: 1e9 });
-    const first = await store.inboxes.list(to);
-    assert.equal(first.length, 3);
-    assert.deepEqual(
-      (await store.inboxes.list(to, { after: 3 })).map(({ number }) => number),
-      [4, 5],
-    );
+    assert.equal((await store.inboxes.list(to)).length, 3);
+    assert.equal((await readTexts(store, to, 3)).length, 2);
   });
 
   test('invalid messages and numbers are refused', async ({ store, open }) => {
@@ -126,8 +118,8 @@ export function testInboxes(test: DefineTest): void {
       await assert.rejects(store.inboxes.send({ from, to: from, text }, limits), isInvalidRequest);
     }
     await assert.rejects(store.inboxes.send({ from, to: '../x', text: 'x' }, limits), isInvalidRequest);
-    await assert.rejects(store.inboxes.list(from, { after: -1 }), isInvalidRequest);
-    await assert.rejects(store.inboxes.list(from, { limit: 0 }), isInvalidRequest);
+    for (const options of [{ after: -1 }, { limit: 0 }])
+      await assert.rejects(store.inboxes.list(from, options), isInvalidRequest);
     await assert.rejects(store.inboxes.acknowledge(from, 1.5), isInvalidRequest);
   });
 }

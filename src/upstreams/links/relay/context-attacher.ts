@@ -24,6 +24,8 @@ export interface RequestActor {
   readonly recheck?: (() => Session) | undefined;
   /** The journal entry, which gets the id of the process. */
   readonly entry?: { pid: number | undefined } | undefined;
+  /** Called when a tool of Ambit's own begins to wait for other sessions. */
+  readonly onWait?: (() => void) | undefined;
 }
 
 /** Attaches to each request the context of the session it acts for. */
