@@ -3,6 +3,7 @@ import { withTimeout as waitFor } from '../../lib/async/timeout.ts';
 import type { FinalReply } from '../../protocol/channel.ts';
 import type { Message } from '../../protocol/message.ts';
 import type { AcquiredGrant } from '../../sessions/grants.ts';
+import { type HeldCall, holdCall } from '../../sessions/held-call.ts';
 import type { RequestRateLimit } from '../../sessions/request-rate.ts';
 import type { Sessions } from '../../sessions/sessions.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
@@ -21,14 +22,15 @@ export function admit(
   pace: RequestRateLimit,
 ): AroundStage<SessionExchange<Exchange>, unknown, FinalReply> {
   /** Acquires a call. Whoever has used up its concurrent calls can still end the sessions that hold them. */
-  async function acquireCall(exchange: SessionExchange<Exchange>, asked: Promise<AcquiredGrant>) {
+  async function acquireCall(exchange: SessionExchange<Exchange>, asked: Promise<AcquiredGrant>): Promise<HeldCall> {
+    const { session } = exchange;
     try {
-      return await asked;
+      return holdCall(sessions, session, await asked, true);
     } catch (error) {
       const isFull = isAmbitError(error) && error.rule?.endsWith('.concurrentCalls') === true;
       if (!isFull || readOwnTool(exchange) !== 'session_end') throw error;
-      pace.take(exchange.session.id);
-      return sessions.acquire(exchange.session, false);
+      pace.take(session.id);
+      return holdCall(sessions, session, await sessions.acquire(session, false), false);
     }
   }
 
@@ -41,44 +43,26 @@ export function admit(
       if (listAsSession !== undefined) return next(exchange);
       const isCounted = isToolCall(message);
       const grant = sessions.acquire(session, isCounted);
-      if (!(grant instanceof Promise)) return runAdmitted(grant);
-      return isCounted ? acquireCall(exchange, grant).then(runAdmitted) : grant.then(runAdmitted);
+      if (!(grant instanceof Promise)) return runAdmitted(holdCall(sessions, session, grant, isCounted));
+      if (isCounted) return acquireCall(exchange, grant).then(runAdmitted);
+      return grant.then((acquired) => runAdmitted(holdCall(sessions, session, acquired, false)));
 
-      async function runAdmitted(acquired: AcquiredGrant): Promise<FinalReply> {
-        let given = acquired;
-        let counts = isCounted;
-        let isOver = false;
+      async function runAdmitted(held: HeldCall): Promise<FinalReply> {
         if (isCounted) entry.admitted = true;
         let bytes = isCounted ? message.bytes.length : 0;
         // A listen stream is no activity and must not keep a session alive.
         const listens = message.method === 'subscriptions/listen';
-        if (listens) void given.owner.release(given, isCounted, 0);
-        if (isCounted && waitingTools.has(readOwnTool(exchange) ?? '')) addToExchange(exchange, { onWait: freePlace });
+        if (listens) void held.release(0);
+        if (isCounted && waitingTools.has(readOwnTool(exchange) ?? ''))
+          addToExchange(exchange, { onWait: held.freePlace });
         try {
           const reply = await next(exchange);
           if (carriesResult(message) && reply.kind === 'message') bytes += reply.bytes.length;
           return reply;
         } finally {
-          isOver = true;
-          const left = listens ? undefined : given.owner.release(given, counts, bytes);
+          const left = listens ? undefined : held.release(bytes);
           // A finished answer does not wait long for an unavailable store.
           if (left !== undefined) await waitFor(left, maxWaitMs).catch(() => {});
-        }
-
-        /** Exchanges the call for one that only keeps the session alive: whoever waits holds up nobody. */
-        function freePlace(): void {
-          if (!counts) return;
-          counts = false;
-          void given.owner.release(given, true, 0);
-          given = noGrant;
-          Promise.resolve(sessions.acquire(session, false)).then(
-            (grant) => {
-              if (isOver) void grant.owner.release(grant, false, 0);
-              else given = grant;
-            },
-            // Whatever has become of the session, the tool finds out.
-            () => {},
-          );
         }
       }
     },
@@ -86,8 +70,6 @@ export function admit(
 }
 
 const waitingTools: ReadonlySet<string> = new Set(['session_inbox', 'session_result']);
-
-const noGrant: AcquiredGrant = { owner: { release: () => undefined } };
 
 /** Reads the name of the tool that is called, if it may be one of Ambit's own. */
 function readOwnTool({ server, message }: Exchange): string | undefined {

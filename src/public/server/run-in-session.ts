@@ -4,6 +4,7 @@ import type { Log } from '../../observability/log/log.ts';
 import type { QuotaScope } from '../../observability/metrics/metrics.ts';
 import { createRefusalResult, formatRefusal } from '../../protocol/compose-message.ts';
 import { type AcquiredGrant, StaleSessionError } from '../../sessions/grants.ts';
+import { holdCall } from '../../sessions/held-call.ts';
 import type { Session } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';
 import { findRefusalReason, type SessionContext } from '../sdk/context.ts';
@@ -146,6 +147,7 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
     // Behind Ambit, its gateway has read what the client selects.
     const selection = sent.status === 'verified' ? noSelection : options.selections.read(request, connection);
     const { resolved, grant, isCounted } = await admitCall(layer, request, sent, selection);
+    const held = holdCall(layer.sessions, resolved.session, grant, isCounted);
     const running = layer.runningCalls.begin(resolved.session.id, request.call.signal);
     let bytes = 0;
     try {
@@ -158,13 +160,14 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       const { session, placed } = current;
       if (isCounted) noteCall(layer, session.id, request);
       const now = options.context.now?.() ?? Date.now();
-      const call = { request, resolved, selection, session, placed, connection, running, now };
+      const onWait = held.freePlace;
+      const call = { request, resolved, selection, session, placed, connection, running, now, onWait };
       const result = await runPlaced(layer, call, run);
       if (isCounted && options.countsBytes) bytes = measureJson(request.call.arguments) + measureJson(result);
       return result;
     } finally {
       running.finish();
-      grant.owner.release(grant, isCounted, bytes);
+      held.release(bytes);
       const hasLeft = connection?.isClosed === true && resolved.endsWithConnection === true;
       if (resolved.endsWithCall || hasLeft) await endSession(layer, resolved);
     }
@@ -255,11 +258,13 @@ interface PlacedCall {
   readonly running: RunningCall;
   /** The time of the call. */
   readonly now: number;
+  /** Called when a session tool begins to wait. */
+  readonly onWait: () => void;
 }
 
 /** Runs the handler, or a session tool, with the context of the call. */
 async function runPlaced(layer: OpenSessionLayer, placedCall: PlacedCall, run: RunHandler): Promise<unknown> {
-  const { request, resolved, session, placed, running, now } = placedCall;
+  const { request, resolved, session, placed, running, now, onWait } = placedCall;
   const { call, method } = request;
   const members = { state: createSessionState(layer.store, session.id), signal: running.signal };
   const record = describeLife(session, now);
@@ -273,7 +278,7 @@ async function runPlaced(layer: OpenSessionLayer, placedCall: PlacedCall, run: R
   layer.cache.offerTo(active, partition, readServerName(request.server));
   const isOwnTool = placed !== undefined && method === 'tools/call' && layer.tools?.has(call.name ?? '') === true;
   const runHandler = () =>
-    isOwnTool ? callOwnTool(layer, request, resolved, placed, { context, running }) : run(active);
+    isOwnTool ? callOwnTool(layer, request, resolved, placed, { context, running, onWait }) : run(active);
   const handled = await running.run(active, () => activeCall.run(active, runHandler));
   const governed =
     placed === undefined
@@ -292,14 +297,12 @@ async function callOwnTool(
   { call }: HandlerRequest,
   { principal }: ResolvedSession,
   { session, choices }: PlacedSession,
-  {
-    context: { correlationId },
-    running: { signal },
-  }: { readonly context: SessionContext; readonly running: RunningCall },
+  { context, running, onWait }: Pick<PlacedCall, 'running' | 'onWait'> & { readonly context: SessionContext },
 ): Promise<unknown> {
   if (layer.tools === undefined || principal === undefined) throw new AmbitError('INTERNAL');
   try {
-    return await layer.tools.run(call.name ?? '', call.arguments, { session, principal, correlationId, signal });
+    const caller = { session, principal, correlationId: context.correlationId, signal: running.signal, onWait };
+    return await layer.tools.run(call.name ?? '', call.arguments, caller);
   } catch (error) {
     const explained = explainMissingWorkspace(error, choices, {
       key: layer.settings.announceKeys[0] ?? 'ambit',

@@ -24,24 +24,33 @@ const mayLieIn: Readonly<Record<string, string>> = {
   metadata: 'store log admin webhook',
   policy: 'store admin',
   clientInfo: 'store',
+  task: 'store admin webhook',
+  message: 'store',
+  report: 'store',
+  sharedKey: 'store',
+  sharedState: 'store',
   stateKey: 'store',
   stateName: 'store',
   stateValue: 'store',
-  fileName: 'folders catalog.json journal search',
+  // The search for sessions finds them by files and tools.
+  fileName: 'store folders catalog.json journal search',
   fileText: 'folders catalog.json search',
   missingFile: 'journal',
-  toolName: 'journal log admin',
+  toolName: 'store journal log admin',
   promptName: 'journal log admin',
   resourceUri: 'journal log admin',
   method: 'journal log admin',
   stderr: 'journal log',
 };
 
-/** Data that outlives the tenant: the journal, the session record, folders that were not merged. */
+/**
+ * Data that outlives the tenant: the journal, the session record, folders that were not merged; and keys of documents, which
+ * the feed of changes keeps for a minute.
+ */
 const mayStayIn: Readonly<Record<string, string>> = {
   journal: 'agentId fileName method missingFile promptName resourceUri sessionName stderr toolName',
   search: 'fileName fileText',
-  store: 'agentId metadata policy sessionName',
+  store: 'agentId metadata policy sessionName sharedKey task',
   folders: 'fileName fileText sessionName',
 };
 
@@ -56,7 +65,7 @@ const repeated = [
     'progressToken',
   ],
   ...['meta', 'tracestate', 'baggage', 'toolName', 'promptArgument', 'promptName', 'resourceUri', 'completionValue'],
-  ...['stateKey', 'sessionName', 'agentId'],
+  ...['stateKey', 'sessionName', 'agentId', 'task', 'message', 'report'],
 ];
 
 /** Each pair of neighbours in the table differs in what must keep them apart. */

@@ -13,8 +13,11 @@ export interface Identity {
   readonly address: 'all' | 'one';
 }
 
-/** The readers of a canary: this session, all sessions of the user, or all who work in the same folder. */
-export type Audience = 'session' | 'user' | 'folder';
+/**
+ * The readers of a canary: this session, all sessions of the user, those of them in the same workspace at the same trust
+ * level, or all who work in the same folder; and for names of files both of the last, since the search tells them.
+ */
+export type Audience = 'session' | 'user' | 'team' | 'folder' | 'names';
 
 export interface Canary {
   readonly text: string;
@@ -81,5 +84,7 @@ function isSameFolder(one: Identity, other: Identity): boolean {
 export function isReadableBy({ by, audience }: Canary, reader: Identity): boolean {
   if (by.number === reader.number) return true;
   if (audience === 'user') return by.userId === reader.userId;
-  return audience === 'folder' && isSameFolder(by, reader);
+  const isTeam = by.userId === reader.userId && by.workspace === reader.workspace && by.trust === reader.trust;
+  if (audience === 'team' || (audience === 'names' && isTeam)) return isTeam;
+  return (audience === 'folder' || audience === 'names') && isSameFolder(by, reader);
 }

@@ -107,7 +107,7 @@ export async function startTenantGateway(canaries: Canaries): Promise<TenantGate
       const [top = ''] = relative(dataDir, path).split('/');
       const where = /^ambit\.db/.test(top) || top.includes('.db') ? 'store' : top;
       // A name can tell as much as what is in the file.
-      found.set(where, `${found.get(where) ?? ''}\n${path}\n${readFileSync(path, 'latin1')}`);
+      found.set(where, `${found.get(where) ?? ''}\n${path}\n${readIfThere(path)}`);
     }
     return found;
   }
@@ -172,4 +172,14 @@ function listFiles(folder: string): string[] {
     if (entry.isDirectory()) return listFiles(path);
     return entry.isFile() && statSync(path).size > 0 ? [path] : [];
   });
+}
+
+/** Reads a file. Temporary files of processes that end at this moment may be gone. */
+function readIfThere(path: string): string {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  }
 }

@@ -103,7 +103,7 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
     await own('session_state_set', { key: plant('stateKey'), value: { [plant('stateName')]: plant('stateValue') } });
     await own('session_state_set', { key: plant('refusedKey'), value: 1, expectedVersion: 7 });
     if (identity.workspace !== '') {
-      const path = `${plant('fileName', 'folder')}.txt`;
+      const path = `${plant('fileName', 'names')}.txt`;
       await own('session_edit_file', { path, content: plant('fileText', 'folder') });
       await own('session_read_file', { path: `${plant('missingFile')}.txt` });
       await own('session_read_file', { path });
@@ -111,6 +111,19 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
       await own('session_codebase_search', { query: plant('searchQuery') });
     }
     await own(plant('toolName'), {});
+    await plantInTeam();
+  }
+
+  async function plantInTeam(): Promise<void> {
+    const child = `worker-${identity.number}`;
+    await own('session_create', { name: child, task: plant('task', 'user') });
+    await own('session_send_message', { to: child, text: plant('message') });
+    await own('session_inbox', { session: child });
+    await own('session_report', { session: child, value: { [plant('report')]: plant('report') } });
+    await own('session_result', { session: child });
+    if (identity.workspace === '') return;
+    const [key, value] = [plant('sharedKey', 'team'), plant('sharedState', 'team')];
+    await own('session_state_set', { scope: 'workspace', key, value });
   }
 
   async function listAll(): Promise<void> {
@@ -143,7 +156,13 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
         await at(server).ask('tools/call', { name: nameOf(server, 'none'), arguments: {} });
         await say(server, 'result');
       }
-      for (const name of ['session_info', 'session_list', 'session_context', 'session_state_list']) await own(name);
+      for (const name of ['session_info', 'session_list', 'session_context', 'session_state_list', 'session_inbox'])
+        await own(name);
+      await own('session_search', { query: '' });
+      await own('session_search', { query: 'zq worker txt' });
+      const { result } = await own('session_state_list', { scope: 'workspace' });
+      const { keys = [] } = (result?.['structuredContent'] ?? {}) as { keys?: { key: string }[] };
+      for (const { key } of keys) await own('session_state_get', { scope: 'workspace', key });
       if (identity.workspace !== '') {
         await own('session_list_dir', { path: '.' });
         await own('session_grep_search', { pattern: 'zq' });
@@ -154,6 +173,9 @@ export async function createTenant(options: TenantOptions): Promise<Tenant> {
         for (const name of ['session_info', 'session_context', 'session_state_list', 'session_list_dir']) {
           await own(name, { session, ...(name === 'session_list_dir' ? { path: '.' } : {}) });
         }
+        for (const name of ['session_inbox', 'session_result']) await own(name, { session });
+        await own('session_search', { session, query: 'zq' });
+        await own('session_state_list', { session, scope: 'workspace' });
       }
     },
     async close() {
