@@ -1,5 +1,6 @@
 import { findClosest } from '../config/explain/suggest.ts';
 import type { Config } from '../config/schema/schema.ts';
+import { findLookAlikes, mayContainLookAlike } from '../context/for-models/mark-forged-blocks.ts';
 import { AmbitError } from '../errors.ts';
 import { userNamePattern } from '../lib/text/name-patterns.ts';
 import { maxPermissions, permissionPattern } from '../rules/session-base.ts';
@@ -17,15 +18,14 @@ export function checkDraft(
   draft: SessionDraft,
   limits: Pick<Config['sessions'], 'maxLifetimeSeconds' | 'metadataBytes'>,
 ): { readonly permissions: readonly string[] } {
-  if (draft.id !== undefined && !isSuppliedId(draft.id)) {
+  if (draft.id !== undefined && !isSuppliedId(draft.id))
     throw new AmbitError('REQUEST_INVALID', { what: 'A session id has 8 to 64 characters of a-z, 0-9 and "-".' });
-  }
   assertPattern('name', draft.name, namePattern);
-  if (draft.name === 'current') {
+  if (draft.name === 'current')
     throw new AmbitError('REQUEST_INVALID', { what: '"current" means the session of a call and cannot be a name.' });
-  }
   assertPattern('user', draft.userId, userNamePattern);
   assertPattern('agent', draft.agentId, userNamePattern);
+  assertNoImitation('name', `${draft.name} ${draft.agentId}`, 0);
   assertTtl(draft.ttlSeconds, limits.maxLifetimeSeconds);
   assertTask(draft.task);
   assertQuotas(draft.quotas);
@@ -40,11 +40,21 @@ function assertPattern(what: string, value: unknown, pattern: RegExp): void {
   });
 }
 
+/** Refuses texts that imitate the context block more than `max` times: results with very many of them are withheld. */
+export function assertNoImitation(what: string, text: string, max = 1): void {
+  if (!mayContainLookAlike(text, false) || findLookAlikes(text, max + 1).length <= max) return;
+  throw new AmbitError('REQUEST_INVALID', {
+    what: `The ${what} imitates the context block of Ambit.`,
+    hint: 'Describe the block in other words.',
+  });
+}
+
 function assertTask(task: unknown): void {
   if (task === undefined) return;
   const isGood = typeof task === 'string' && task !== '' && Buffer.byteLength(task) <= maxTaskBytes;
-  if (isGood && !/\p{Surrogate}|\u0000/u.test(task)) return;
-  throw new AmbitError('REQUEST_INVALID', { what: `The task must be a text of 1 to ${maxTaskBytes} bytes.` });
+  if (!isGood || /\p{Surrogate}|\u0000/u.test(task))
+    throw new AmbitError('REQUEST_INVALID', { what: `The task must be a text of 1 to ${maxTaskBytes} bytes.` });
+  assertNoImitation('task', task);
 }
 
 function assertQuotas(quotas: unknown): void {

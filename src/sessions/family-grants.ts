@@ -17,6 +17,8 @@ interface FamilyGrantsOptions {
 }
 
 const maxTries = 4;
+/** More than the levels of a tree. */
+const maxIdleTries = 64;
 
 /**
  * Acquires calls of sessions. A call of a child is also a call of its parent, and of the parent's parent: however many
@@ -59,14 +61,22 @@ export function createFamilyGrants(options: FamilyGrantsOptions) {
     return { owner: familyOwner, grants };
   }
 
-  /** Tells whether all ancestors are loaded, and so live as far as this process knows. */
-  function hasKnownAncestors(session: Session): boolean {
-    for (let { parentId } = session; parentId !== undefined; ) {
-      const parent = options.get(parentId);
-      if (parent === undefined) return false;
-      parentId = parent.parentId;
+  /** Acquires what keeps a session and its ancestors alive while a call waits. Loads records that have changed. */
+  async function acquireIdle(session: Session): Promise<FamilyGrant> {
+    const grants: Grant[] = [];
+    let id: string | undefined = session.id;
+    for (let tries = 0; id !== undefined && tries < maxIdleTries; tries++) {
+      const each: Session | undefined = options.get(id) ?? (await options.load(id));
+      if (each === undefined) break;
+      try {
+        grants.push(await options.acquire(each, false));
+        id = each.parentId;
+      } catch (error) {
+        // The record was changed elsewhere, and the current one is loaded now.
+        if (!(error instanceof StaleSessionError)) break;
+      }
     }
-    return true;
+    return { owner: familyOwner, grants };
   }
 
   /** Acquires a request that is not counted, of a child whose ancestors are looked for first. */
@@ -79,11 +89,12 @@ export function createFamilyGrants(options: FamilyGrantsOptions) {
     return options.acquire(session, false);
   }
 
-  return (session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant> => {
+  function acquire(session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant> {
     if (session.parentId === undefined) return options.acquire(session, counted);
-    if (counted) return acquireFamily(session);
-    return hasKnownAncestors(session) ? options.acquire(session, false) : acquireUncounted(session);
-  };
+    return counted ? acquireFamily(session) : acquireUncounted(session);
+  }
+
+  return { acquire, acquireIdle };
 }
 
 const familyOwner: GrantOwner = {

@@ -11,7 +11,7 @@ export interface HeldCall {
 }
 
 export function holdCall(
-  sessions: Pick<Sessions, 'acquire'>,
+  sessions: Pick<Sessions, 'acquireIdle'>,
   session: Session,
   grant: AcquiredGrant,
   counted: boolean,
@@ -20,10 +20,12 @@ export function holdCall(
   let held: AcquiredGrant | undefined = grant;
   let counts = counted;
   let isReleased = false;
+  let lateBytes = 0;
+  let pending: Promise<void> | undefined;
 
   async function keepAlive(): Promise<void> {
-    const idle = await sessions.acquire(session, false);
-    if (isReleased) await idle.owner.release(idle, false, 0);
+    const idle = await sessions.acquireIdle(session);
+    if (isReleased) await idle.owner.release(idle, false, lateBytes);
     else held = idle;
   }
 
@@ -34,11 +36,12 @@ export function holdCall(
       void grant.owner.release(grant, true, 0);
       held = undefined;
       // Whatever has become of the session, the tool finds out.
-      void keepAlive().catch(() => {});
+      pending = keepAlive().catch(() => {});
     },
     release(bytes) {
       isReleased = true;
-      return held?.owner.release(held, counts, bytes);
+      lateBytes = bytes;
+      return held === undefined ? pending : held.owner.release(held, counts, bytes);
     },
   };
 }

@@ -59,6 +59,8 @@ export interface Sessions {
    * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
    */
   acquire(session: Session, counted: boolean): AcquiredGrant | Promise<AcquiredGrant>;
+  /** Keeps a session and its ancestors alive while a call waits. The grant must be released, as not counted. */
+  acquireIdle(session: Session): Promise<AcquiredGrant>;
   /** Ends a session and its descendants. False when there was no live session. */
   end(id: string, reason?: Exclude<SessionEndReason, 'expired'>): Promise<boolean>;
   /**
@@ -144,7 +146,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     return grants === undefined ? acquireAfterUnload(session, counted) : grants.acquire(counted, session.version);
   }
 
-  const acquire = createFamilyGrants({
+  const { acquire, acquireIdle } = createFamilyGrants({
     acquire: acquireAlone,
     load,
     get: loaded.get,
@@ -181,6 +183,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     usage: loaded.measureUse,
 
     acquire,
+    acquireIdle,
 
     end: (id, reason = 'ended') => writer.end(id, reason),
 

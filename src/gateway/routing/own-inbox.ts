@@ -59,7 +59,7 @@ export function createOwnInbox({ messages, tools, server, watchStore }: OwnInbox
     assertAllowed: (session, message) => void tools.assertAllowed(session, server, inboxTool, message),
     async read(session, message) {
       tools.assertAllowed(session, server, inboxTool, message);
-      const text = composeInboxText(await messages.read(session.id));
+      const text = composeInboxText(await messages.read(session));
       return { contents: [{ uri: inboxUri, mimeType: 'application/json', text }] };
     },
     watch(sessionId, listener) {

@@ -160,9 +160,8 @@ export function wrapInSessions(options: SessionRunOptions): HandlerWrapper {
       const { session, placed } = current;
       if (isCounted) noteCall(layer, session.id, request);
       const now = options.context.now?.() ?? Date.now();
-      const onWait = held.freePlace;
-      const call = { request, resolved, selection, session, placed, connection, running, now, onWait };
-      const result = await runPlaced(layer, call, run);
+      const call = { request, resolved, selection, session, placed, connection, running, now };
+      const result = await runPlaced(layer, { ...call, onWait: held.freePlace }, run);
       if (isCounted && options.countsBytes) bytes = measureJson(request.call.arguments) + measureJson(result);
       return result;
     } finally {

@@ -6,6 +6,7 @@ import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { MessageSent, StoredMessage } from '../../stores/inbox.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { assertNoImitation } from '../check-fields.ts';
 import { sessionGoneError } from '../session.ts';
 import type { ChangeWaiter } from './wait-for-change.ts';
 
@@ -57,7 +58,7 @@ export interface Messages {
     readonly text: string;
     readonly replyTo?: string | undefined;
   }): Promise<string>;
-  read(id: string, options?: ReadInboxOptions): Promise<InboxPage>;
+  read(session: Pick<SessionRecord, 'id' | 'userId'>, options?: ReadInboxOptions): Promise<InboxPage>;
 }
 
 /** An inbox holds at most so many bytes, which a store and a model can carry. */
@@ -104,11 +105,12 @@ export function createMessages(store: SessionStore, waiter: ChangeWaiter, settin
       return `${sent.number}-${suffix}`;
     },
 
-    async read(id, { after, acknowledge: upTo, waitSeconds = 0, signal, onWait } = {}) {
+    async read(session, { after, acknowledge: upTo, waitSeconds = 0, signal, onWait } = {}) {
+      const { id } = session;
       if (upTo !== undefined) await acknowledge(id, upTo);
       const from = after === undefined ? 0 : readNumber(after, 'after');
       return waiter.readUntil({
-        sessionId: id,
+        by: session,
         read: () => readPage(id, from),
         isDone: ({ messages }) => messages.length > 0,
         concerns: (change) => (change.kind === 'message' || change.kind === 'ended') && change.id === id,
@@ -148,6 +150,7 @@ function assertText(text: string, maxBytes: number): void {
   if (/\p{Surrogate}/u.test(text)) {
     throw new AmbitError('REQUEST_INVALID', { what: 'The message is not well-formed Unicode text.' });
   }
+  assertNoImitation('message', text);
   if (bytes <= maxBytes) return;
   throw new AmbitError('REQUEST_INVALID', {
     what: `The message has ${bytes} bytes; at most ${maxBytes} are allowed.`,

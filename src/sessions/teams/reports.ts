@@ -3,6 +3,7 @@ import type { TrustLevel } from '../../rules/trust-level.ts';
 import type { JsonValue, SessionRecord } from '../../stores/record.ts';
 import type { StateWritten } from '../../stores/state.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import { assertNoImitation } from '../check-fields.ts';
 import { sessionGoneError } from '../session.ts';
 import { readResultSchema } from './result-schema.ts';
 import type { ChangeWaiter } from './wait-for-change.ts';
@@ -37,7 +38,7 @@ export interface Reports {
 
 interface WaitForResult {
   /** The session that waits. */
-  readonly waiterId: string;
+  readonly by: Pick<SessionRecord, 'id' | 'userId'>;
   readonly waitSeconds: number;
   readonly signal?: AbortSignal | undefined;
   readonly onWait?: (() => void) | undefined;
@@ -94,9 +95,9 @@ export function createReports(store: SessionStore, waiter: ChangeWaiter): Report
       throw new AmbitError('SESSION_STALE');
     },
 
-    read(child, { waiterId, waitSeconds, signal, onWait }) {
+    read(child, { by, waitSeconds, signal, onWait }) {
       return waiter.readUntil({
-        sessionId: waiterId,
+        by,
         async read(): Promise<ChildResult> {
           // Whether it lives comes first: what it reports before its end must not be missed.
           const isLive = (await store.get(child.id)) !== undefined;
@@ -140,7 +141,9 @@ function toKnownChild({ id, name, parentId }: SessionRecord): KnownChild {
 }
 
 function assertSize(value: JsonValue): void {
-  const bytes = Buffer.byteLength(JSON.stringify(value));
+  const text = JSON.stringify(value);
+  const bytes = Buffer.byteLength(text);
+  assertNoImitation('value', text);
   if (bytes <= maxResultBytes) return;
   throw new AmbitError('REQUEST_INVALID', {
     what: `The value has ${bytes} bytes as JSON; at most ${maxResultBytes} are allowed.`,

@@ -1,9 +1,10 @@
 import type { Change } from '../../stores/feed.ts';
 import type { SessionStore } from '../../stores/store.ts';
+import type { Session } from '../session.ts';
 
 export interface WaitOptions<T> {
-  /** The session that waits. */
-  readonly sessionId: string;
+  /** The session that waits, and its user. */
+  readonly by: Pick<Session, 'id' | 'userId'>;
   read(): Promise<T>;
   /** Tells whether what was read is worth an answer. */
   isDone(found: T): boolean;
@@ -27,30 +28,35 @@ export interface ChangeWaiter {
 /** The longest time that a tool waits. Clients commonly give up after 60 s. */
 export const maxWaitSeconds = 50;
 
-/** The most waits of one session. Calls beyond are answered at once, with what there is. */
-const maxWaits = 16;
+/** The most waits of one session, of one user, and of all. Calls beyond are answered at once, with what there is. */
+const maxWaits = { ofSession: 16, ofUser: 64, ofAll: 256 };
 
-interface Waiting extends Pick<WaitOptions<unknown>, 'sessionId' | 'concerns'> {
+interface Waiting extends Pick<WaitOptions<unknown>, 'by' | 'concerns'> {
   wake(): void;
 }
 
 export function createChangeWaiter(store: Pick<SessionStore, 'watch'>): ChangeWaiter {
   const waiting = new Set<Waiting>();
-  const countOf = (id: string) => [...waiting].filter(({ sessionId }) => sessionId === id).length;
+  function mayWaitFor({ id, userId }: Pick<Session, 'id' | 'userId'>): boolean {
+    const ofUser = [...waiting].filter(({ by }) => by.userId === userId);
+    const ofSession = ofUser.filter(({ by }) => by.id === id);
+    return waiting.size < maxWaits.ofAll && ofUser.length < maxWaits.ofUser && ofSession.length < maxWaits.ofSession;
+  }
+
   let closed = false;
   const stop = store.watch((change) => {
     for (const each of waiting) if (change.kind === 'lost' || each.concerns(change)) each.wake();
   });
 
   return {
-    async readUntil({ sessionId, read, isDone, concerns, seconds, signal, onWait }) {
+    async readUntil({ by, read, isDone, concerns, seconds, signal, onWait }) {
       const until = performance.now() + seconds * 1000;
       let wake: () => void = () => {};
       let changed = false;
-      const mayWait = seconds > 0 && countOf(sessionId) < maxWaits;
+      const mayWait = seconds > 0 && mayWaitFor(by);
       let waited = false;
       const entry = {
-        sessionId,
+        by,
         concerns,
         wake() {
           changed = true;

@@ -4,6 +4,7 @@ import { type Document, type Documents, readAllDocuments } from '../../stores/do
 import type { JsonValue } from '../../stores/record.ts';
 import type { SetOptions, StateDeleted, StateKey, StateListOptions, StateWritten } from '../../stores/state.ts';
 import { defaultStateLimits } from '../../stores/store.ts';
+import { assertNoImitation } from '../check-fields.ts';
 import type { SessionAuthor } from './messages.ts';
 
 /** The workspace of one user. Another user in the same workspace has a state of their own. */
@@ -64,8 +65,7 @@ export function createWorkspaceState(documents: Documents, now: () => number = D
     return undefined;
   }
 
-  /** Collections whose user is noted, and when full ones were last searched. Both only save requests. */
-  const noted = new Set<string>();
+  /** The times at which full collections were last searched. */
   const sweptAt = new Map<string, number>();
 
   async function deleteExpired(collection: string): Promise<boolean> {
@@ -81,26 +81,27 @@ export function createWorkspaceState(documents: Documents, now: () => number = D
     return deleted;
   }
 
-  /** Notes that a user has this state, so that it is found when the user is removed. */
-  async function noteOwner(userId: string, collection: string): Promise<void> {
-    if (noted.has(collection)) return;
-    await documents.put(ownerCollectionOf(userId), collection, '1');
-    if (noted.size >= maxRemembered) noted.clear();
-    noted.add(collection);
-  }
-
   return {
     get: (place, key) => readFresh(collectionOf(place), key),
 
     async set(place, key, value, { author, expectedVersion, ttlMs }) {
       const collection = collectionOf(place);
-      if (Buffer.byteLength(JSON.stringify(value)) > maxValueBytes) return { outcome: 'full', limit: 'valueBytes' };
-      await noteOwner(place.userId, collection);
+      const text = JSON.stringify(value);
+      if (Buffer.byteLength(text) > maxValueBytes) return { outcome: 'full', limit: 'valueBytes' };
+      assertNoImitation('key', key, 0);
+      assertNoImitation('value', text);
       const stored: StoredEntry = { author, expiresAt: ttlMs === undefined ? null : now() + ttlMs, value };
       for (let tries = 0; ; tries++) {
         const version = (await readFresh(collection, key))?.version ?? 0;
         if (expectedVersion !== undefined && expectedVersion !== version) return { outcome: 'conflict', version };
-        const options = { expectedVersion: version, maxDocuments: maxKeys, maxBytes: maxTotalBytes };
+        // Noted with each new entry, so that it is found when the user is removed: another process may have done that.
+        if (version === 0) await documents.put(ownerCollectionOf(place.userId), collection, '1');
+        const isFree = expectedVersion === undefined;
+        const options = {
+          ...(isFree ? {} : { expectedVersion: version }),
+          maxDocuments: maxKeys,
+          maxBytes: maxTotalBytes,
+        };
         const put = await documents.put(collection, key, JSON.stringify(stored), options);
         if (put.outcome === 'written') return put;
         if (put.outcome === 'full' && !(await deleteExpired(collection)))
@@ -130,7 +131,6 @@ export function createWorkspaceState(documents: Documents, now: () => number = D
       const owner = ownerCollectionOf(userId);
       for (const { key: collection } of await readAllDocuments(documents, owner)) {
         for (const { key } of await readAllDocuments(documents, collection)) await documents.delete(collection, key);
-        noted.delete(collection);
         await documents.delete(owner, collection);
       }
     },

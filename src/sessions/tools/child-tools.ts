@@ -86,7 +86,8 @@ export function sessionCreate({ reach, reports, createChild, endSession }: Child
         caller,
       );
       await reports.expect(record, resultSchema).catch(async (error: unknown) => {
-        await endSession(record.id);
+        // If this fails too, the child expires by itself.
+        await endSession(record.id).catch(() => {});
         throw error;
       });
       return { ...shownSession.parse(sessionViewOf(record)), ...(token === undefined ? {} : { token }) };

@@ -91,9 +91,9 @@ export function messageTools({ reach, peers, messages, onSent }: MessageToolsPar
       }),
       output: inboxOutput,
       async run({ session, after, waitSeconds, acknowledge }, caller) {
-        const { id } = await reach.find(session, caller, { isExact: true });
+        const { id, userId } = await reach.find(session, caller, { isExact: true });
         const { signal, onWait } = caller;
-        const page = await messages.read(id, { after, waitSeconds, acknowledge, signal, onWait });
+        const page = await messages.read({ id, userId }, { after, waitSeconds, acknowledge, signal, onWait });
         return describeInbox(page);
       },
     }),

@@ -25,7 +25,8 @@ export function reportTools(reach: SessionReach, reports: Reports, onReported?: 
     const byId = own.find(({ id }) => id === reference);
     if (byId !== undefined) return byId;
     try {
-      const record = await reach.find(reference, caller);
+      // A name in other letter case could mean a child of a child.
+      const record = await reach.find(reference, caller, { isExact: true });
       const others = own.filter((each) => each.id !== record.id);
       if (reference !== undefined && reference !== record.id && bestMatches(others, reference).length > 0)
         throw ambiguousChildError();
@@ -93,7 +94,7 @@ export function reportTools(reach: SessionReach, reports: Reports, onReported?: 
         const child = await findChild(session, caller);
         const { session: waiting, signal, onWait } = caller;
         const { trustLevel, ...result } = await reports.read(child, {
-          waiterId: waiting.id,
+          by: waiting,
           waitSeconds,
           signal,
           onWait,

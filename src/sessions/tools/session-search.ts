@@ -1,4 +1,5 @@
 import * as z from 'zod';
+import { findLookAlikes, mayContainLookAlike } from '../../context/for-models/mark-forged-blocks.ts';
 import { AmbitError } from '../../errors.ts';
 import type { FoundSession, SearchedSession, SessionIndex } from '../search/session-index.ts';
 import type { Peers } from '../teams/peers.ts';
@@ -62,12 +63,18 @@ export function sessionSearch(reach: SessionReach, peers: Peers, index: SessionI
   });
 }
 
+/** Names of files may imitate the context block of Ambit, many in one result. */
+function shownReason(why: string): string {
+  const isImitation = mayContainLookAlike(why, false) && findLookAlikes(why, 1).length > 0;
+  return isImitation ? 'words that are not shown, because they imitate the context block of Ambit' : why;
+}
+
 function describeFound({ id, name, state, why, agentId, trustLevel, createdAt, endedAt }: FoundSession) {
   return {
     id,
     name,
     state,
-    why,
+    why: shownReason(why),
     agentId,
     trustLevel,
     createdAt: new Date(createdAt).toISOString(),

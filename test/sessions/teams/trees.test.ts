@@ -3,6 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { Config } from '../../../src/config/schema/schema.ts';
 import { isTrustAtMost } from '../../../src/rules/trust-level.ts';
+import { holdCall } from '../../../src/sessions/held-call.ts';
 import { openSession } from '../../../src/sessions/open-session.ts';
 import { quotasFromConfig } from '../../../src/sessions/quotas.ts';
 import { restrictSession } from '../../../src/sessions/restrict.ts';
@@ -164,6 +165,8 @@ test.each([
   [{ task: 'x'.repeat(4097) }, 'REQUEST_INVALID'],
   [{ task: 'half a pair \ud800' }, 'REQUEST_INVALID'],
   [{ agent: 'a b' }, 'REQUEST_INVALID'],
+  [{ task: 'SESSIONCONTEXTAUTOINJECTED '.repeat(2) }, 'REQUEST_INVALID'],
+  [{ name: 'SESSIONCONTEXTAUTOINJECTED' }, 'REQUEST_INVALID'],
   [{ resultSchema: { $ref: 'https://example.com/schema' } }, 'REQUEST_INVALID'],
 ])('an attack by a child beyond its parent is refused: %j', async (args, code) => {
   const parent = await open({
@@ -274,6 +277,19 @@ test('a call that an ancestor refuses takes nothing from the sessions below it',
   await held.owner.release(held, true, 0);
   for (let index = 0; index < 3; index++) await useSession(child);
   expect(await codeOf(() => useSession(child))).toBe('QUOTA_EXCEEDED');
+});
+
+test('a call that waits keeps its ancestors alive, and its bytes count for them', async () => {
+  const root = await open({ userId: 'ada', ttlSeconds: 100 });
+  const child = await createChild(root);
+  const held = holdCall(sessions, child, await sessions.acquire(child, true), true);
+  held.freePlace();
+  await expect.poll(() => store.usage(root.id)).toMatchObject({ underWay: 0 });
+  now += 20_000;
+  await held.release(1234);
+  await sessions.close();
+  expect(await store.usage(root.id)).toMatchObject({ calls: 1, bytes: 1234, underWay: 0 });
+  expect(await store.usage(child.id)).toMatchObject({ calls: 1, bytes: 1234, underWay: 0 });
 });
 
 test('all sessions of a tree are cleaned up after, also those that this process has not used', async () => {
