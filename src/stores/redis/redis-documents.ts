@@ -42,7 +42,7 @@ local key, expected = unpack(ARGV, 3)
 local version, before = document(key)
 if expected ~= '' and tonumber(expected) ~= version then return { 'conflict', int(version) } end
 if version == 0 then return { 'absent' } end
-redis.call('HINCRBY', P .. 'ob', collection, -#before)
+redis.call('HINCRBY', P .. 'ob', collection, int(0 - #before))
 redis.call('HDEL', O, key)
 redis.call('ZREM', Z, key)
 redis.call('PUBLISH', KEYS[1] .. ':changes', 'document ' .. collection .. ' ' .. key)

@@ -228,6 +228,8 @@ export function testDocuments(test: DefineTest): void {
       outcome: 'deleted',
     });
     assert.deepEqual(await documents.delete('things', 'k'), { outcome: 'absent' });
+    await documents.put('things', 'empty', '');
+    assert.deepEqual(await documents.delete('things', 'empty'), { outcome: 'deleted' });
   });
 
   test('a document deleted and written again has another version', async ({ store: { documents } }) => {
