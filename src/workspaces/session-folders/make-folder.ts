@@ -273,7 +273,11 @@ export async function removeWorktree(git: RunGit, origin: WorktreeOrigin, tree: 
   }
   if (branch === '') return;
   const args = ['update-ref', '--no-deref', '-d', `refs/heads/${branch}`, commit];
-  await git({ gitDir: commonDir }, args, { writes: [commonDir], timeoutMs: gitTimeoutMs }).catch(() => {});
+  const removeBranch = () => git({ gitDir: commonDir }, args, { writes: [commonDir], timeoutMs: gitTimeoutMs });
+  // Nobody tries later. A busy machine or another git may refuse it for a moment; a branch with commits is always kept.
+  await removeBranch()
+    .catch(removeBranch)
+    .catch(() => {});
 }
 
 /** Finds the administrative folder when the process was killed before it could record it. */
