@@ -156,7 +156,7 @@ export const sessionsSchema = z.strictObject({
         .enum(['orchestrator', 'agent'])
         .default('orchestrator')
         .describe(
-          'Who gets the token of a session that an agent creates with session_create: the orchestrator, by POST /api/v1/sessions/{id}/tokens, or also the agent, in the answer.',
+          'Who gets the token of a session that an agent creates with session_create: the orchestrator, by POST /api/v1/sessions/{id}/tokens, or also the agent, in the answer to a call with a session token.',
         ),
       maxDepth: positiveCount(16)
         .default(3)
