@@ -42,8 +42,20 @@ export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
   readonly address: string | undefined;
 }
 
+/** A viewer may read; an admin may do everything. */
+export type ControlRole = 'viewer' | 'admin';
+
+/** The sender of a request to the control API. */
+export interface ControlCaller {
+  readonly role: ControlRole;
+  /** The name of the credential, for the journal. Undefined on the control socket. */
+  readonly by: string | undefined;
+}
+
 /** The description of a route: its texts and schemas. */
 export interface RouteDescription extends RequestSchemas {
+  /** The lowest role that may use the route. */
+  readonly role: ControlRole;
   readonly summary: string;
   readonly description?: string;
   /** The meaning of `{id}` in the path. */

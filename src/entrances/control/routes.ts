@@ -21,6 +21,7 @@ export const routes = {
   ...policyRoutes,
   ...serverRoutes,
   'GET /api/v1/openapi.json': defineRoute({
+    role: 'viewer',
     summary: 'Returns the OpenAPI description of the control API',
     returns: 'OpenAPI 3.1 document',
     answer: 'openApi',
@@ -39,6 +40,7 @@ export function isStreamAddress(address: string): boolean {
 
 /** The event stream is described here and served apart, because it has no single answer. */
 const eventsRoute: RouteDescription = {
+  role: 'viewer',
   summary: 'Streams session events (server-sent events)',
   description: 'The types and reasons are explained under "Events" on the page "HTTP endpoints".',
   headers: { 'Last-Event-ID': 'Id of the last received event. The stream starts with the events after it.' },
@@ -49,6 +51,7 @@ const eventsRoute: RouteDescription = {
 
 /** The end of the gateway is served apart, because only the control socket takes this request. */
 const stopRoute: RouteDescription = {
+  role: 'admin',
   summary: 'Stops the gateway, as the signal TERM does: running calls can finish',
   description: 'Only available on the control socket; over HTTP the request is refused.',
   returns: 'The process that is ending',

@@ -30,12 +30,14 @@ const loginCallback = loginName.extend({
 /** The credentials that servers are given on behalf of users. */
 export const credentialRoutes = {
   'GET /api/v1/credentials': defineRoute({
+    role: 'viewer',
     summary: 'Lists the credentials of users for servers, without their values',
     returns: 'The credentials',
     answer: 'credentials',
     handle: async (gateway) => ({ credentials: (await gateway.openAuth()).credentials.list() }),
   }),
   'POST /api/v1/credentials': defineRoute({
+    role: 'admin',
     summary: 'Stores a credential of a user for a server, encrypted',
     body: credentialName.extend({ value: z.string().describe('The credential. No response ever contains it.') }),
     returns: 'The name of the stored credential',
@@ -47,6 +49,7 @@ export const credentialRoutes = {
     },
   }),
   'DELETE /api/v1/credentials': defineRoute({
+    role: 'admin',
     summary: 'Deletes a credential',
     body: credentialName,
     returns: 'Whether it existed',
@@ -61,12 +64,14 @@ export const credentialRoutes = {
 /** The logins of users at servers. */
 export const loginRoutes = {
   'GET /api/v1/logins': defineRoute({
+    role: 'viewer',
     summary: 'Lists the OAuth logins of users to servers',
     returns: 'The logins, without tokens',
     answer: 'logins',
     handle: async (gateway) => ({ logins: (await gateway.openAuth()).logins.list() }),
   }),
   'POST /api/v1/logins': defineRoute({
+    role: 'admin',
     summary: 'Starts an OAuth login. Open the URL in the response in the browser of the user',
     body: newLogin,
     status: 201,
@@ -78,6 +83,7 @@ export const loginRoutes = {
     },
   }),
   'DELETE /api/v1/logins': defineRoute({
+    role: 'admin',
     summary: 'Deletes a login and revokes it at the authorization server',
     body: loginName,
     returns: 'Whether it existed',
@@ -85,6 +91,7 @@ export const loginRoutes = {
     handle: async (gateway, { body }) => ({ ...body, removed: await (await gateway.openAuth()).logins.remove(body) }),
   }),
   'POST /api/v1/logins/complete': defineRoute({
+    role: 'admin',
     summary: 'Completes a login with the URL that the browser was redirected to',
     body: loginCallback,
     returns: 'The login',

@@ -26,6 +26,7 @@ const mergeRequest = z.strictObject({
 /** The own folders of sessions. */
 export const folderRoutes = {
   'GET /api/v1/sessions/{id}/diff': defineRoute({
+    role: 'admin',
     summary: 'Shows the unmerged changes in the own folder of a session',
     parameter: folderParameter,
     query: folderQuery,
@@ -35,6 +36,7 @@ export const folderRoutes = {
       gateway.folders.diff(await findFolder(gateway, parameter, query.workspace)),
   }),
   'POST /api/v1/sessions/{id}/merge': defineRoute({
+    role: 'admin',
     summary: 'Merges the changes of a session into its workspace. If any file conflicts, nothing is changed',
     parameter: folderParameter,
     body: mergeRequest,
@@ -44,6 +46,7 @@ export const folderRoutes = {
     handle: mergeFolder,
   }),
   'DELETE /api/v1/sessions/{id}/folder': defineRoute({
+    role: 'admin',
     summary: 'Deletes the folder of an ended session, including unmerged changes',
     parameter: folderParameter,
     query: folderQuery,

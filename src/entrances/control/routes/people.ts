@@ -42,12 +42,14 @@ async function userNotFoundError(people: Operator['people'], name: string): Prom
 /** Users, teams and their keys. */
 export const peopleRoutes = {
   'GET /api/v1/users': defineRoute({
+    role: 'viewer',
     summary: 'Lists all users',
     returns: 'The organisation and its users',
     answer: 'users',
     handle: async ({ people }) => ({ organisation: people.organisation() ?? null, users: await people.users.list() }),
   }),
   'POST /api/v1/users': defineRoute({
+    role: 'admin',
     summary: 'Adds a user. An existing user is added to the given teams',
     body: newUser,
     returns: 'The user',
@@ -55,6 +57,7 @@ export const peopleRoutes = {
     handle: ({ people }, { body }) => people.users.add(body.name, body.teams),
   }),
   'GET /api/v1/users/{id}': defineRoute({
+    role: 'viewer',
     summary: 'Shows a user',
     parameter: userParameter,
     returns: 'The user',
@@ -66,6 +69,7 @@ export const peopleRoutes = {
     },
   }),
   'PATCH /api/v1/users/{id}': defineRoute({
+    role: 'admin',
     summary: 'Replaces the teams of a user',
     parameter: userParameter,
     body: z.strictObject({ teams: stringListSchema }),
@@ -74,6 +78,7 @@ export const peopleRoutes = {
     handle: ({ people }, { parameter, body }) => people.users.setTeams(parameter, body.teams),
   }),
   'DELETE /api/v1/users/{id}': defineRoute({
+    role: 'admin',
     summary: 'Removes a user, revokes their keys, and ends the sessions opened with those keys',
     parameter: userParameter,
     returns: 'The number of revoked keys and ended sessions',
@@ -85,12 +90,14 @@ export const peopleRoutes = {
     },
   }),
   'GET /api/v1/teams': defineRoute({
+    role: 'viewer',
     summary: 'Lists the teams and their members',
     returns: 'The teams',
     answer: 'teams',
     handle: async ({ people }) => ({ teams: await people.teams() }),
   }),
   'GET /api/v1/keys': defineRoute({
+    role: 'viewer',
     summary: 'Lists the API keys, without their secrets',
     query: z.object({ user: z.string().optional().describe('Only keys of this user.') }),
     returns: 'The keys',
@@ -98,6 +105,7 @@ export const peopleRoutes = {
     handle: async ({ people }, { query }) => ({ keys: await people.keys.list({ userId: query.user }) }),
   }),
   'POST /api/v1/keys': defineRoute({
+    role: 'admin',
     summary: 'Creates an API key for a user. Only this response contains the key',
     body: newKey,
     status: 201,
@@ -111,6 +119,7 @@ export const peopleRoutes = {
     },
   }),
   'GET /api/v1/keys/{id}': defineRoute({
+    role: 'viewer',
     summary: 'Shows a key',
     parameter: keyParameter,
     returns: 'The key',
@@ -118,6 +127,7 @@ export const peopleRoutes = {
     handle: ({ people }, { parameter }) => people.keys.get(parameter),
   }),
   'DELETE /api/v1/keys/{id}': defineRoute({
+    role: 'admin',
     summary: 'Revokes a key permanently and ends the sessions opened with it',
     parameter: keyParameter,
     returns: 'The key and the number of ended sessions',
@@ -128,6 +138,7 @@ export const peopleRoutes = {
     },
   }),
   'POST /api/v1/keys/{id}/rotate': defineRoute({
+    role: 'admin',
     summary: 'Creates a new secret for a key. The old secret is accepted for overlapSeconds',
     parameter: keyParameter,
     body: rotation,

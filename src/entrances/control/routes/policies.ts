@@ -42,12 +42,14 @@ const effectiveQuery = z.object({
 /** The policies and objectives that models are given. */
 export const policyRoutes = {
   'GET /api/v1/policies': defineRoute({
+    role: 'viewer',
     summary: 'Lists all policies',
     returns: 'The policies',
     answer: 'policies',
     handle: async (gateway) => ({ policies: await gateway.policies.list() }),
   }),
   'POST /api/v1/policies': defineRoute({
+    role: 'admin',
     summary: 'Sets a policy. It replaces a policy with the same name and scope',
     body: newPolicy,
     returns: 'The policy',
@@ -55,6 +57,7 @@ export const policyRoutes = {
     handle: (gateway, { body }) => gateway.policies.set(body),
   }),
   'DELETE /api/v1/policies': defineRoute({
+    role: 'admin',
     summary: 'Removes a policy',
     body: policyName,
     returns: 'Whether it existed',
@@ -65,6 +68,7 @@ export const policyRoutes = {
     },
   }),
   'GET /api/v1/policies/effective': defineRoute({
+    role: 'viewer',
     summary: 'Shows which policies and objectives a user in a workspace gets, and why',
     query: effectiveQuery,
     returns: 'All considered policies with their outcome, the objectives, and the resulting text',
@@ -72,12 +76,14 @@ export const policyRoutes = {
     handle: previewPolicies,
   }),
   'GET /api/v1/objectives': defineRoute({
+    role: 'viewer',
     summary: 'Lists all objectives',
     returns: 'The objectives',
     answer: 'objectives',
     handle: async (gateway) => ({ objectives: await gateway.policies.objectives() }),
   }),
   'POST /api/v1/objectives': defineRoute({
+    role: 'admin',
     summary: 'Adds an objective',
     body: z.strictObject({ scope, ...placement, text: z.string() }),
     status: 201,
@@ -86,6 +92,7 @@ export const policyRoutes = {
     handle: (gateway, { body }) => gateway.policies.addObjective(body),
   }),
   'DELETE /api/v1/objectives': defineRoute({
+    role: 'admin',
     summary: 'Removes an objective',
     body: objectiveId,
     returns: 'Whether it existed',

@@ -62,12 +62,14 @@ const journalQuery = journalPageQuery.extend({
 /** The gateway itself, its journal and its servers. */
 export const serverRoutes = {
   'GET /api/v1/status': defineRoute({
+    role: 'viewer',
     summary: 'Shows the gateway, and counts its sessions, servers and processes',
     returns: 'The status',
     answer: 'gatewayStatus',
     handle: describeStatus,
   }),
   'GET /api/v1/journal': defineRoute({
+    role: 'viewer',
     summary: 'Searches the journal, newest lines first',
     description:
       'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. The page "Journal" describes the lines.',
@@ -77,12 +79,14 @@ export const serverRoutes = {
     handle: searchJournal,
   }),
   'GET /api/v1/servers': defineRoute({
+    role: 'viewer',
     summary: 'Lists the servers of the configuration with their state',
     returns: 'The servers',
     answer: 'servers',
     handle: async (gateway) => ({ servers: await gateway.listServers() }),
   }),
   'GET /api/v1/servers/{id}/logs': defineRoute({
+    role: 'viewer',
     summary: 'Lists the last lines that the processes of a server wrote to stderr',
     description:
       'The gateway keeps them in memory, up to 1,000 lines or 256 KiB for each server. In a stream (`follow=true`), the data of each event `line` is one line. An event `dropped` contains the `count` of lines that were left out because the client read too slowly.',

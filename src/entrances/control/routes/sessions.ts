@@ -113,6 +113,7 @@ const callToExplain = z.strictObject({
 /** Sessions, their servers and their calls. */
 export const sessionRoutes = {
   'GET /api/v1/sessions': defineRoute({
+    role: 'viewer',
     summary: 'Lists the live sessions, oldest first',
     query: sessionsQuery,
     returns: 'A page of sessions',
@@ -120,6 +121,7 @@ export const sessionRoutes = {
     handle: listSessions,
   }),
   'POST /api/v1/sessions': defineRoute({
+    role: 'admin',
     summary: 'Opens a session, and returns its first token',
     description: 'A request for a trust level above the limits is refused; the requested level is never lowered.',
     body: newSessionBody,
@@ -129,6 +131,7 @@ export const sessionRoutes = {
     handle: createSession,
   }),
   'GET /api/v1/sessions/{id}': defineRoute({
+    role: 'viewer',
     summary: 'Shows a session with its usage and its sandbox',
     parameter: looseParameter,
     returns: 'The session',
@@ -141,6 +144,7 @@ export const sessionRoutes = {
     },
   }),
   'PATCH /api/v1/sessions/{id}': defineRoute({
+    role: 'admin',
     summary: 'Restricts a session and ends processes that are no longer allowed',
     description: 'A change that would widen the session is refused, and then no part of the request is applied.',
     parameter: sessionParameter,
@@ -154,6 +158,7 @@ export const sessionRoutes = {
     },
   }),
   'DELETE /api/v1/sessions/{id}': defineRoute({
+    role: 'admin',
     summary: 'Ends a session and all sessions it opened',
     parameter: sessionParameter,
     returns: 'The session before it ended',
@@ -165,6 +170,7 @@ export const sessionRoutes = {
     },
   }),
   'POST /api/v1/sessions/{id}/tokens': defineRoute({
+    role: 'admin',
     summary: 'Issues another token of a session',
     description:
       'Use it for each run of an agent, instead of storing the first token. All tokens of a session have the same rights and end with it. A session has at most 16: beyond that, the one that was unused for longest stops working. The first token is never replaced.',
@@ -178,6 +184,7 @@ export const sessionRoutes = {
     },
   }),
   'GET /api/v1/sessions/{id}/servers': defineRoute({
+    role: 'admin',
     summary: 'Lists the servers a session may use, ready for an agent SDK, and why others are excluded',
     parameter: looseParameter,
     returns: 'mcpServers, and the status of each server',
@@ -185,6 +192,7 @@ export const sessionRoutes = {
     handle: listSessionServers,
   }),
   'POST /api/v1/sessions/{id}/servers': defineRoute({
+    role: 'admin',
     summary: 'Lists the same servers as gateway URLs, with a new session token',
     description:
       'The session tools of Ambit are included unless rules deny all of them. Each request creates another token.',
@@ -196,6 +204,7 @@ export const sessionRoutes = {
     handle: listGatewayServers,
   }),
   'GET /api/v1/sessions/{id}/calls': defineRoute({
+    role: 'viewer',
     summary: 'Lists the calls of a session, newest first, from the journal of this gateway',
     description:
       'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Calls of an ended session can be listed by its full id.',
@@ -210,6 +219,7 @@ export const sessionRoutes = {
     },
   }),
   'POST /api/v1/sessions/{id}/explain': defineRoute({
+    role: 'viewer',
     summary: 'Explains whether a call would be allowed, by which rule, and based on which facts',
     parameter: looseParameter,
     body: callToExplain,
