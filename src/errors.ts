@@ -329,6 +329,13 @@ export const errorTable = {
     rpc: 1053,
     retryable: false,
   },
+  CONSOLE_NOT_FOUND: {
+    sentence: 'There is no such console.',
+    hint: 'List the signed-in consoles with "ambit console list".',
+    http: 404,
+    rpc: 1061,
+    retryable: false,
+  },
   KEY_NOT_FOUND: {
     sentence: 'There is no such key.',
     hint: 'List the keys with "ambit key list" and use the id of one.',

@@ -1,5 +1,6 @@
 import type { Config } from '../config/schema/schema.ts';
 import type { PolicyAdmin } from '../context/for-models/governance.ts';
+import type { Consoles } from '../identity/consoles.ts';
 import type { Directory } from '../identity/directory.ts';
 import type { JwtIdentity } from '../identity/jwt/jwt-identity.ts';
 import type { PresentedCredential, Principal } from '../identity/principal.ts';
@@ -56,6 +57,8 @@ export interface GatewayProcess {
   /** The file that takes its log; undefined where it does not run in the background. */
   readonly logFile: string | undefined;
   readonly serverLogs: ServerLogs;
+  /** The sign-ins of the web console. */
+  readonly consoles: Consoles;
   /** Counts the processes of servers. */
   processCount(): number;
 }
@@ -149,6 +152,7 @@ export interface Gateway extends Operator, OperatorAuth, ServerAccess {
     readonly method: string;
     readonly path: string;
     readonly status: number;
+    readonly consoleId?: string | undefined;
   }): void;
   /** Examines the sandbox of sandboxed sessions. */
   sandbox(): Promise<SandboxState>;

@@ -289,7 +289,7 @@ function hasSameAccess(one: UserPrincipal, other: UserPrincipal): boolean {
 
 const lengths = { min: 8, max: 512 };
 /** Matches tokens of Ambit, also with a typo: by a prefix of theirs, or by a generated id and the end of a token. */
-const ownToken = /(?:^|[^a-z])amb[ska]_|(?:[0-9a-f]{32}|admin)_[0-9a-z]{48,50}$/i;
+const ownToken = /(?:^|[^a-z])amb[skaco]_|(?:[0-9a-f]{32}|admin)_[0-9a-z]{48,50}$/i;
 
 /** Tells whether a token can be a key of another system. A JWT is for the audience that it names, and for nobody else. */
 function isForeignToken({ kind, token }: PresentedToken): boolean {

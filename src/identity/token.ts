@@ -5,14 +5,14 @@ import { crc32 } from 'node:zlib';
  * Kinds of tokens. A token is `<kind>_<id>_<secret><checksum>`: the id finds the record, the secret proves it, and the
  * checksum detects typos and helps secret scanners without a lookup. Only a digest of the whole token is stored.
  */
-type TokenKind = 'ambs' | 'ambk' | 'amba';
-/** Kinds of tokens that belong to a record: sessions and keys. */
-type BearerKind = 'ambs' | 'ambk';
+type TokenKind = BearerKind | 'amba';
+/** Kinds of tokens that belong to a record: sessions, keys, consoles, and the one-time codes that open consoles. */
+type BearerKind = 'ambs' | 'ambk' | 'ambc' | 'ambo';
 
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 const checksumLength = 6;
 const secretLength = 43;
-const tokenPattern = /^(ambs|ambk)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
+const tokenPattern = /^(ambs|ambk|ambc|ambo)_([a-z0-9-]{1,64})_[0-9A-Za-z]{49}$/;
 
 export function mintToken(kind: TokenKind, id: string): Pick<PresentedToken, 'token' | 'digest'> {
   const head = `${kind}_${id}_${encodeBase62(randomBytes(32), secretLength)}`;

@@ -123,7 +123,7 @@ test('every event', () => {
   const refusals = all<RefusalEvent>({
     ...{ credential: true, admin: true, host: true, origin: true, address: true, method: true, type: true },
     ...{ length: true, message: true, envelope: true, batch: true, request: true, connection: true },
-    ...{ overload: true, control: true, login: true, call: true },
+    ...{ overload: true, control: true, login: true, call: true, 'sign-in': true },
   });
   const written = new Set([
     ...said.flatMap(([, one, other]) => [one, other]),

@@ -15,9 +15,10 @@ export async function offlineRequest(
 ): Promise<{ readonly status: number; readonly body: unknown }> {
   // This process checks few values and exits: generating code for schemas would take longer than it saves.
   (await import('zod')).config({ jitless: true });
-  const [{ loadConfig }, { handleControlRequest }, { openOperator }] = await Promise.all([
+  const [{ loadConfig }, { handleControlRequest }, { localCaller }, { openOperator }] = await Promise.all([
     import('../../config/load/load.ts'),
     import('../../entrances/control/handle-request.ts'),
+    import('../../entrances/control/route.ts'),
     import('../../gateway/assembly/open-operator.ts'),
   ]);
   const { configFile, dataDir } = target;
@@ -32,7 +33,7 @@ export async function offlineRequest(
   const operator = await openOperator({ config, configFile, dataDir, log: createLog(invocation) });
   announceStore(invocation, target);
   try {
-    const { status, body = {} } = await handleControlRequest(operator, request);
+    const { status, body = {} } = await handleControlRequest(operator, request, localCaller);
     return { status, body };
   } finally {
     await operator.close();

@@ -40,7 +40,16 @@ const rolesSchema = z.strictObject({
   )
     .default({})
     .describe('Limits per role. A user with none of these roles is refused.'),
-  admin: z.array(textLine(256)).max(100).default([]).describe('Roles that may use the control API.'),
+  admin: z
+    .array(textLine(256))
+    .max(100)
+    .default([])
+    .describe('Roles that may do everything in the control API and the console.'),
+  viewer: z
+    .array(textLine(256))
+    .max(100)
+    .default([])
+    .describe('Roles that may read in the control API and the console.'),
 });
 
 const issuerSchema = z.strictObject({

@@ -6,11 +6,11 @@ import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { eventStreamHeaders } from '../http/answer.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
 import { readProcessStart } from './gateway-registry.ts';
-import { handleControlRequest } from './handle-request.ts';
-import { type ControlAnswer, createProblem } from './route.ts';
+import { handleControlRequest, refuseRole } from './handle-request.ts';
+import { type ControlAnswer, type ControlCaller, createProblem, hasRole } from './route.ts';
 import { showLogLine } from './routes/servers.ts';
 import type { AnswerOf } from './routes.ts';
-import { eventsPath, isStreamAddress, stopPath } from './routes.ts';
+import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute } from './routes.ts';
 
 const retryMs = 2000;
 
@@ -21,9 +21,15 @@ const maxReaders = 64;
 
 export interface ControlApi {
   /**
-   * Answers a request that may do everything. With `by`, the name of a credential, changes are recorded in the journal.
+   * Answers a request. If the caller has a credential, changes are recorded in the journal. `isAllowed` is asked once
+   * more when the body has arrived, because the credential may be revoked meanwhile.
    */
-  answer(request: IncomingMessage, response: ServerResponse, by?: string): Promise<void>;
+  answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    caller: ControlCaller,
+    isAllowed?: () => Promise<boolean>,
+  ): Promise<void>;
   /** Ends the open event streams. */
   close(): void;
 }
@@ -36,27 +42,31 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   const readers = new Set<ServerResponse>();
 
   /** Records every request that changes something, however it ended, and every other request that was refused. */
-  function recordOutcome(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
-    const { method = 'GET', url = '/', socket } = request;
+  function recordOutcome(
+    request: IncomingMessage,
+    status: number,
+    { by, consoleId, from }: ControlCaller,
+    code?: string,
+  ): void {
+    const { method = 'GET', url = '/' } = request;
     const [path = ''] = url.split('?', 1);
-    if (by !== undefined && method !== 'GET') gateway.recordControl({ by, method, path, status });
+    if (by !== undefined && method !== 'GET') gateway.recordControl({ by, method, path, status, consoleId });
     else if (status >= 400) {
       const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
-      const { remoteAddress: address } = socket;
-      gateway.recordRefusal({ event: 'control', entrance, status, code, method, path, by: who, address });
+      gateway.recordRefusal({ event: 'control', entrance, status, code, method, path, by: who, address: from });
     }
   }
 
   async function serveStream(
     request: IncomingMessage,
     response: ServerResponse,
-    by: string | undefined,
+    caller: ControlCaller,
     stream: () => Promise<void>,
   ): Promise<void> {
     dropBody(request, response, false);
     if (readers.size >= maxReaders) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
-      recordOutcome(request, row.http, by, code);
+      recordOutcome(request, row.http, caller, code);
       sendAnswer(response, createProblem(row.http, code, 'Too many readers of events and logs are connected.', hint));
       return;
     }
@@ -68,12 +78,12 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   async function followServerLog(
     request: IncomingMessage,
     response: ServerResponse,
-    by: string | undefined,
+    caller: ControlCaller,
   ): Promise<void> {
     const { method = 'GET', url: path = '/' } = request;
-    const answer = await handleControlRequest(gateway, { method, path, body: undefined }, address());
+    const answer = await handleControlRequest(gateway, { method, path, body: undefined }, caller, address());
     if (answer.status !== 200) {
-      recordOutcome(request, answer.status, by, readProblemCode(answer));
+      recordOutcome(request, answer.status, caller, readProblemCode(answer));
       sendAnswer(response, answer);
       return;
     }
@@ -81,11 +91,11 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   }
 
   /** Ends the gateway once the answer is sent. */
-  function answerStop(request: IncomingMessage, response: ServerResponse, by: string | undefined): void {
+  function answerStop(request: IncomingMessage, response: ServerResponse, caller: ControlCaller): void {
     dropBody(request, response, false);
-    if (onStop === undefined) {
+    if (onStop === undefined || !hasRole(caller, stopRoute.role)) {
       const { row, code } = new AmbitError('PERMISSION_DENIED');
-      recordOutcome(request, row.http, by, code);
+      recordOutcome(request, row.http, caller, code);
       const hint = 'Run "ambit stop" as the user who started the gateway.';
       sendAnswer(response, createProblem(row.http, code, 'Only the control socket can end the gateway.', hint));
       return;
@@ -99,35 +109,49 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   }
 
   return {
-    async answer(request, response, by) {
+    async answer(request, response, caller, isAllowed = async () => true) {
       const { method = 'GET', url: path = '/' } = request;
       if (method === 'GET' && isStreamAddress(path)) {
         const isEvents = path.startsWith(eventsPath);
-        return serveStream(request, response, by, () =>
-          isEvents ? serveEvents(gateway.lifecycle, request, response) : followServerLog(request, response, by),
+        if (isEvents && !hasRole(caller, eventsRoute.role)) {
+          const refusal = refuseRole(caller);
+          recordOutcome(request, refusal.status, caller, readProblemCode(refusal));
+          dropBody(request, response, false);
+          return sendAnswer(response, refusal);
+        }
+        return serveStream(request, response, caller, () =>
+          isEvents ? serveEvents(gateway.lifecycle, request, response) : followServerLog(request, response, caller),
         );
       }
-      if (method === 'POST' && path === stopPath) return answerStop(request, response, by);
+      if (method === 'POST' && path === stopPath) return answerStop(request, response, caller);
       const body = await readBody(request, response, {
         maxBytes: bodyLimit,
         onGone: (listener) => response.on('close', listener),
       });
       if (body === 'broken off') return;
       if (typeof body === 'string') {
-        recordOutcome(request, 413, by);
+        recordOutcome(request, 413, caller);
         dropBody(request, response, false);
         const detail = `The body is longer than ${bodyLimit} bytes.`;
         sendAnswer(response, createProblem(413, 'REQUEST_INVALID', detail, 'Send a smaller body.'));
         return;
       }
-      const answer = await handleControlRequest(gateway, { method, path, body }, address());
-      recordOutcome(request, answer.status, by, readProblemCode(answer));
+      const answer = (await isAllowed())
+        ? await handleControlRequest(gateway, { method, path, body }, caller, address())
+        : refuseCredential();
+      recordOutcome(request, answer.status, caller, readProblemCode(answer));
       sendAnswer(response, answer);
     },
     close() {
       for (const response of readers) response.end();
     },
   };
+}
+
+/** Refuses a credential that was revoked or has expired while the body of its request arrived. */
+function refuseCredential(): ControlAnswer {
+  const { row, code } = new AmbitError('UNAUTHENTICATED');
+  return createProblem(row.http, code, 'The credential is not valid any more.', 'Sign in again.');
 }
 
 function readProblemCode({ body, isProblem }: ControlAnswer): string | undefined {

@@ -2,7 +2,15 @@ import { z } from 'zod';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import { type ControlAnswer, createProblem, DetailedProblemError, type Route } from './route.ts';
+import {
+  type ControlAnswer,
+  type ControlCaller,
+  createProblem,
+  DetailedProblemError,
+  hasRole,
+  type Route,
+} from './route.ts';
+import { newConsole, redeemCode } from './routes/consoles.ts';
 import { routes } from './routes.ts';
 
 const routeTable = Object.entries<Route>(routes).map(([address, route]) => {
@@ -24,6 +32,7 @@ export interface ControlRequest {
 export async function handleControlRequest(
   gateway: Operator,
   request: ControlRequest,
+  caller: ControlCaller,
   address?: string,
 ): Promise<ControlAnswer> {
   const [path = '', search = ''] = request.path.split('?', 2);
@@ -39,24 +48,48 @@ export async function handleControlRequest(
   if (found === undefined)
     return createProblem(405, 'METHOD_NOT_ALLOWED', 'This address does not support that method.', '');
   const { route, pattern } = found;
+  if (!hasRole(caller, route.role)) return refuseRole(caller);
   try {
     const parameter = decodeURIComponent(pattern.exec(path)?.[1] ?? '');
     const given = readJson(request.body);
     const query = route.query === undefined ? undefined : readQuery(route.query, new URLSearchParams(search));
     const body = readBySchema(route.body ?? noFields, given);
-    const answer = await route.handle(gateway, { parameter, query, body, address } as Parameters<Route['handle']>[1]);
+    const answer = await route.handle(gateway, { parameter, query, body, address, caller } as Parameters<
+      Route['handle']
+    >[1]);
     return { status: route.status ?? 200, body: answer };
   } catch (error) {
-    if (error instanceof SyntaxError || error instanceof URIError) {
-      return createProblem(400, 'REQUEST_INVALID', 'The request body is not valid JSON.', 'Send JSON.');
-    }
-    const refusal = asAmbitError(error);
-    if (!isAmbitError(error)) {
-      gateway.log.warn('unexpected failure', { error: String((error as Error)?.stack ?? error) });
-    }
-    const members = error instanceof DetailedProblemError ? error.members : {};
-    return createProblem(refusal.row.http, refusal.code, refusal.message, refusal.hint, members);
+    return describeProblem(gateway, error);
   }
+}
+
+/** Answers a request without a credential that brings a sign-in code. `from` is the network address of its sender. */
+export function answerSignIn(gateway: Operator, body: Buffer, from: string | undefined): ControlAnswer {
+  try {
+    const { code } = readBySchema(newConsole, readJson(body)) as z.output<typeof newConsole>;
+    return { status: 201, body: redeemCode(gateway, code, from) };
+  } catch (error) {
+    return describeProblem(gateway, error);
+  }
+}
+
+function describeProblem(gateway: Operator, error: unknown): ControlAnswer {
+  if (error instanceof SyntaxError || error instanceof URIError) {
+    return createProblem(400, 'REQUEST_INVALID', 'The request body is not valid JSON.', 'Send JSON.');
+  }
+  const refusal = asAmbitError(error);
+  if (!isAmbitError(error)) {
+    gateway.log.warn('unexpected failure', { error: String((error as Error)?.stack ?? error) });
+  }
+  const members = error instanceof DetailedProblemError ? error.members : {};
+  return createProblem(refusal.row.http, refusal.code, refusal.message, refusal.hint, members);
+}
+
+/** Refuses a request that needs a higher role. */
+export function refuseRole({ role }: ControlCaller): ControlAnswer {
+  const { row, code } = new AmbitError('PERMISSION_DENIED');
+  const what = `The role "${role}" may read, but it may not do this.`;
+  return createProblem(row.http, code, what, 'Sign in with the role "admin": run "ambit open" on the gateway.');
 }
 
 function readJson(body: Buffer | undefined): unknown {

@@ -6,6 +6,7 @@ import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { withLongLock } from '../../lib/fs/file-lock.ts';
 import { createControlApi } from './control-api.ts';
+import { localCaller } from './route.ts';
 import { controlSocketPath, lockSocketPath, openSocketHandle } from './socket-path.ts';
 
 const lockPatienceMs = 10_000;
@@ -59,7 +60,7 @@ export async function listenControl(
   const { path, release } = openSocketHandle(socket);
   const api = createControlApi(gateway, address, onStop);
   const handleRequest = (request: IncomingMessage, response: ServerResponse) => {
-    api.answer(request, response).catch(() => response.destroy());
+    api.answer(request, response, localCaller).catch(() => response.destroy());
   };
   const server = createServer(handleRequest).on('checkContinue', handleRequest);
   // The lock keeps two gateways that start at once from taking each other's new socket for a stale one.

@@ -27,15 +27,16 @@ export async function createOpenApiDocument(rows: Readonly<Record<string, RouteD
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     servers: [{ url: '/', description: 'The gateway that serves this document.' }],
-    security: [{ admin: [] }],
+    security: [{ bearer: [] }],
     paths,
     components: {
       schemas,
       securitySchemes: {
-        admin: {
+        bearer: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The admin token, or an access token with an admin role. Not needed on the control socket.',
+          description:
+            'The admin token, the token of a console, or an access token with a role for the control API. `x-ambit-role` is the lowest role that may use an operation. Not needed on the control socket.',
         },
       },
     },
@@ -46,6 +47,7 @@ type SchemaOf = (schema: z.ZodType | keyof AnswerSchemas) => JsonSchema;
 
 function describeOperation(method: string, path: string, row: RouteDescription, schemaOf: SchemaOf): Json {
   const { summary, description, body, status = 200, returns, answer, type = 'application/json', refusals = {} } = row;
+  const { role, isOpen = false } = row;
   const parameters = describeParameters(row, schemaOf);
   const problems = Object.entries({ ...refusals, default: { returns: 'Refused', answer: 'problem' as const } }).map(
     ([code, refusal]) => [code, describeAnswer(refusal.returns, 'application/problem+json', schemaOf(refusal.answer))],
@@ -55,6 +57,8 @@ function describeOperation(method: string, path: string, row: RouteDescription, 
     operationId: [method.toLowerCase(), ...words.filter(Boolean).map(capitalize)].join(''),
     tags: [words[0]],
     summary,
+    'x-ambit-role': role,
+    ...(isOpen ? { security: [] } : {}),
     ...(description === undefined ? {} : { description }),
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined

@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { AmbitError, type ErrorCode } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
+import type { ControlRole } from '../../identity/consoles.ts';
 import type * as answers from './answer-schemas.ts';
 
 export interface ControlAnswer {
@@ -40,22 +41,36 @@ export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
   readonly body: Output<R['body']>;
   /** The address at which clients reach the gateway, if it listens. */
   readonly address: string | undefined;
+  readonly caller: ControlCaller;
 }
-
-/** A viewer may read; an admin may do everything. */
-export type ControlRole = 'viewer' | 'admin';
 
 /** The sender of a request to the control API. */
 export interface ControlCaller {
   readonly role: ControlRole;
   /** The name of the credential, for the journal. Undefined on the control socket. */
   readonly by: string | undefined;
+  /** The console whose token was sent. */
+  readonly consoleId?: string | undefined;
+  /** The time at which the credential expires, if it does. */
+  readonly until?: number | undefined;
+  /** The network address of the sender, or of the proxy in front of Ambit. */
+  readonly from?: string | undefined;
+}
+
+/** The sender on the control socket, and of a command without a gateway: the user who runs Ambit. */
+export const localCaller: ControlCaller = { role: 'admin', by: undefined };
+
+/** Tells whether a caller may use a route. */
+export function hasRole({ role }: ControlCaller, needed: ControlRole): boolean {
+  return role === 'admin' || role === needed;
 }
 
 /** The description of a route: its texts and schemas. */
 export interface RouteDescription extends RequestSchemas {
   /** The lowest role that may use the route. */
   readonly role: ControlRole;
+  /** The route also answers requests without a credential, which are handled apart. */
+  readonly isOpen?: true;
   readonly summary: string;
   readonly description?: string;
   /** The meaning of `{id}` in the path. */

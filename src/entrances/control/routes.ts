@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import { createOpenApiDocument } from './openapi.ts';
 import { type AnswerSchemas, defineRoute, type RouteDescription } from './route.ts';
+import { consoleRoutes } from './routes/consoles.ts';
 import { credentialRoutes, loginRoutes } from './routes/credentials.ts';
 import { folderRoutes } from './routes/folders.ts';
 import { peopleRoutes } from './routes/people.ts';
@@ -20,6 +21,7 @@ export const routes = {
   ...loginRoutes,
   ...policyRoutes,
   ...serverRoutes,
+  ...consoleRoutes,
   'GET /api/v1/openapi.json': defineRoute({
     role: 'viewer',
     summary: 'Returns the OpenAPI description of the control API',
@@ -39,7 +41,7 @@ export function isStreamAddress(address: string): boolean {
 }
 
 /** The event stream is described here and served apart, because it has no single answer. */
-const eventsRoute: RouteDescription = {
+export const eventsRoute: RouteDescription = {
   role: 'viewer',
   summary: 'Streams session events (server-sent events)',
   description: 'The types and reasons are explained under "Events" on the page "HTTP endpoints".',
@@ -50,7 +52,7 @@ const eventsRoute: RouteDescription = {
 };
 
 /** The end of the gateway is served apart, because only the control socket takes this request. */
-const stopRoute: RouteDescription = {
+export const stopRoute: RouteDescription = {
   role: 'admin',
   summary: 'Stops the gateway, as the signal TERM does: running calls can finish',
   description: 'Only available on the control socket; over HTTP the request is refused.',

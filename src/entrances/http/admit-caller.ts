@@ -9,6 +9,7 @@ import { asAmbitError } from '../../gateway/refusal.ts';
 import type { ConnectionOrigin, PresentedCredential, Principal } from '../../identity/principal.ts';
 import { digestsEqual, mintToken, parseToken, tokenDigest } from '../../identity/token.ts';
 import { loadOrCreateSecret } from '../../lib/fs/private-files.ts';
+import type { ControlCaller } from '../control/route.ts';
 import type { Connections } from './connections.ts';
 import { isLoopback } from './guards.ts';
 
@@ -19,8 +20,8 @@ interface AdminToken {
   matches(authorization: string | undefined): boolean;
 }
 
-/** Names the administrator who sent a request, for the journal. Undefined when it was no administrator. */
-export type AdminCheck = (request: IncomingMessage) => Promise<string | undefined>;
+/** Finds who sent a request to the control API. Undefined when its credential gives no access to it. */
+export type CallerCheck = (request: IncomingMessage) => Promise<ControlCaller | undefined>;
 
 /** The last credential of each connection. It is parsed and hashed once, and verified for each request. */
 const lastCredentials = new WeakMap<Socket, { authorization: string | undefined; credential: PresentedCredential }>();
@@ -170,17 +171,28 @@ export function getCredential(request: IncomingMessage): PresentedCredential {
 
 function parseCredential(authorization: string | undefined, origin: ConnectionOrigin): PresentedCredential {
   if (authorization === undefined) return { kind: 'none', ...origin };
-  // Access tokens that list the groups of a user are long. Node limits the size of all headers together.
-  const token = /^Bearer +([\x21-\x7e]{1,12288})$/i.exec(authorization)?.[1] ?? '';
-  return { kind: 'bearer', presented: parseToken(token), ...origin };
+  return { kind: 'bearer', presented: parseToken(readBearerToken(authorization) ?? ''), ...origin };
 }
 
-/** Recognises the admin token, and access tokens with the admin role. */
-export function createAdminCheck({ jwt }: Gateway, token: AdminToken): AdminCheck {
-  return async function adminOf(request) {
-    if (token.matches(request.headers.authorization)) return 'admin-token';
-    const credential = getCredential(request);
-    return credential.kind === 'bearer' ? jwt?.adminOf(credential.presented) : undefined;
+/** Returns the token of a header. Access tokens are long; Node limits the size of all headers together. */
+function readBearerToken(authorization = ''): string | undefined {
+  return /^Bearer +([\x21-\x7e]{1,12288})$/i.exec(authorization)?.[1];
+}
+
+/** Recognises the admin token, tokens of consoles, and access tokens with a role for the control API. */
+export function createCallerCheck({ jwt, running }: Gateway, token: AdminToken): CallerCheck {
+  return async function findCaller({ headers, socket }) {
+    const from = socket.remoteAddress;
+    if (token.matches(headers.authorization)) return { role: 'admin', by: 'admin-token', from };
+    const text = readBearerToken(headers.authorization);
+    if (text === undefined) return undefined;
+    const presented = parseToken(text);
+    const opened = running.consoles.verify(presented, from);
+    if (opened !== undefined) {
+      return { role: opened.role, by: opened.by, consoleId: opened.id, until: opened.expiresAt, from };
+    }
+    const access = await jwt?.findControlAccess(presented);
+    return access && { role: access.role, by: access.userId, until: access.until, from };
   };
 }
 

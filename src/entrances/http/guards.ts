@@ -43,6 +43,32 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
   };
 }
 
+/**
+ * Tells whether a request was sent by a page that is not of this gateway. A page of another port has the same host, and
+ * browsers count it as the same site, so only the exact origin counts. Call it after the guard has checked the Host.
+ */
+export function createPageCheck(listen: Config['listen']): (request: IncomingMessage) => boolean {
+  const origins = new Set((listen.allowedOrigins ?? []).map(toLowerCase));
+  const publicOrigin = listen.publicUrl === undefined ? undefined : new URL(listen.publicUrl).origin;
+
+  function isOwnOrigin(origin: string, host = ''): boolean {
+    return origin === publicOrigin || origin === readOwnOrigin(host);
+  }
+
+  return function isForeignPage({ headers }) {
+    const { origin, host } = headers;
+    if (origin !== undefined && origins.has(origin.toLowerCase())) return false;
+    if (origin !== undefined && !isOwnOrigin(origin, host)) return true;
+    // Browsers send no Origin with some requests, such as those of images and links, but they always tell the site.
+    const site = headers['sec-fetch-site'];
+    return site !== undefined && site !== 'same-origin' && site !== 'none';
+  };
+}
+
+function readOwnOrigin(host: string): string | undefined {
+  return URL.canParse(`http://${host}`) ? new URL(`http://${host}`).origin : undefined;
+}
+
 export function isJson(request: IncomingMessage): boolean {
   const type = request.headers['content-type'];
   if (type === 'application/json') return true;

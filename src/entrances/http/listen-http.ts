@@ -5,7 +5,7 @@ import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { createControlApi } from '../control/control-api.ts';
-import { createAdminCheck, createAdmitCaller, openAdminToken } from './admit-caller.ts';
+import { createAdmitCaller, createCallerCheck, openAdminToken } from './admit-caller.ts';
 import { createKeepAlive } from './answer.ts';
 import { type Connections, createConnections, limitConnections, queueConnections } from './connections.ts';
 import { createGuards } from './guards.ts';
@@ -14,7 +14,7 @@ import { createByteBudget, dropBody } from './read-body.ts';
 import { createRequestGroups } from './request-groups.ts';
 import { serveResourceMetadata } from './resource-metadata.ts';
 import { createResumableStreams } from './resumable-streams.ts';
-import { serveControl } from './serve-control.ts';
+import { createServeControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
 import { serveMetrics } from './serve-metrics.ts';
 import { servePost } from './serve-post.ts';
@@ -56,7 +56,7 @@ export async function listenHttp(
 ): Promise<HttpListener> {
   const guard = createGuards(gateway.config.listen);
   const token = await openAdminToken(gateway.paths.dataDir);
-  const adminOf = createAdminCheck(gateway, token);
+  const findCaller = createCallerCheck(gateway, token);
   const connections = openConnections(gateway, log);
   const parts: HttpParts = {
     gateway,
@@ -71,6 +71,7 @@ export async function listenHttp(
   };
   let url = '';
   const controlApi = createControlApi(gateway, () => gateway.config.listen.publicUrl ?? url);
+  const serveControl = createServeControl(parts, controlApi, findCaller);
   let closing = false;
   const mayWarn = createRateLimit(10, 60_000);
 
@@ -86,10 +87,10 @@ export async function listenHttp(
     const path = pathWithoutQuery(request.url ?? '');
     const server = path === '/mcp' ? allServers : serverPath.exec(path)?.[1];
     if (server !== undefined) return answerMcp(server, request, response);
-    if (path.startsWith('/api/')) return serveControl(parts, controlApi, adminOf, request, response);
+    if (path.startsWith('/api/')) return serveControl(request, response);
     connections.demote(request.socket);
     if (isLoginPath(path)) return serveLogins(gateway, request, response);
-    if (path === '/metrics') return serveMetrics(gateway, adminOf, request, response);
+    if (path === '/metrics') return serveMetrics(gateway, findCaller, request, response);
     if (path === '/readyz') return answerReady(request, response);
     if (path === '/healthz') {
       dropBody(request, response, true);

@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { metricsContentType } from '../../observability/metrics/metrics.ts';
-import type { AdminCheck } from './admit-caller.ts';
+import type { CallerCheck } from './admit-caller.ts';
 import { isLoopback, namesLoopback } from './guards.ts';
 import { recordRefusal } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
-/** Serves GET /metrics. It is open to this machine; others must be administrators. */
+/** Serves GET /metrics. It is open to this machine; others need a credential of the control API. */
 export async function serveMetrics(
   gateway: Gateway,
-  adminOf: AdminCheck,
+  findCaller: CallerCheck,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -19,7 +19,7 @@ export async function serveMetrics(
     refuseRequest(gateway, response, 405, { allow: 'GET, HEAD' });
     return;
   }
-  if (!isLocalRequest(gateway, request) && (await adminOf(request)) === undefined) {
+  if (!isLocalRequest(gateway, request) && (await findCaller(request)) === undefined) {
     recordRefusal(gateway, request, { event: 'admin', status: 401 });
     refuseRequest(gateway, response, 401, { 'www-authenticate': 'Bearer realm="ambit"' });
     return;

@@ -1,4 +1,5 @@
 import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
+import { createConsoles } from '../../identity/consoles.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logInstalls } from '../observer.ts';
 import { describeServers } from '../server-activity.ts';
@@ -55,7 +56,13 @@ function createGateway(
     get config() {
       return settings.config();
     },
-    running: { startedAt: Date.now(), logFile, serverLogs: activity.logs, processCount: activity.processCount },
+    running: {
+      startedAt: Date.now(),
+      logFile,
+      serverLogs: activity.logs,
+      consoles: createConsoles(journal),
+      processCount: activity.processCount,
+    },
     listServers: async () =>
       describeServers(settings.servers().values(), approvals, {
         activity,

@@ -1,16 +1,24 @@
 import { AmbitError } from '../../errors.ts';
 import type { Log } from '../../observability/log/log.ts';
+import type { ControlRole } from '../consoles.ts';
 import type { UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
 import type { JwtIssuer } from './verify-jwt.ts';
 import { createJwtVerifier, type VerifiedJwt } from './verify-jwt.ts';
 
+/** A user of the control API, with the role and the expiry of the access token. */
+interface ControlAccess {
+  readonly userId: string;
+  readonly role: ControlRole;
+  readonly until: number;
+}
+
 /** Users and administrators that prove themselves with access tokens of identity providers. */
 export interface JwtIdentity {
   /** Verifies a token; a promise only when it is not cached. */
   verify(presented: PresentedToken): UserPrincipal | Promise<UserPrincipal>;
-  /** Returns the user of a token that may use the control API; undefined for any other token. */
-  adminOf(presented: PresentedToken): Promise<string | undefined>;
+  /** Returns what a token may do in the control API; undefined for a token that may not use it. */
+  findControlAccess(presented: PresentedToken): Promise<ControlAccess | undefined>;
   readonly issuers: readonly string[];
   /** The scopes that are useful here with every issuer. */
   readonly scopes: readonly string[];
@@ -54,10 +62,11 @@ export function createJwtIdentity(issuers: readonly JwtIssuer[], log: Log): JwtI
       const verified = verifier.verify(presented);
       return verified instanceof Promise ? verified.then(requirePrincipal) : requirePrincipal(verified);
     },
-    async adminOf(presented) {
+    async findControlAccess(presented) {
       try {
         const verified = await verifier.verify(presented);
-        return verified.isAdmin && hasRequiredScopes(verified) ? verified.userId : undefined;
+        const { controlRole: role, userId, until } = verified;
+        return role !== undefined && hasRequiredScopes(verified) ? { userId, role, until } : undefined;
       } catch {
         return undefined;
       }

@@ -3,6 +3,7 @@ import type { JSONWebKeySet, JWTPayload, JWTVerifyGetKey } from 'jose';
 import { AmbitError } from '../../errors.ts';
 import { createConcurrencyLimit } from '../../lib/async/mutex.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
+import type { ControlRole } from '../consoles.ts';
 import type { AccessCeiling, TokenPermissions, UserPrincipal } from '../principal.ts';
 import type { PresentedToken } from '../token.ts';
 
@@ -10,7 +11,8 @@ export interface VerifiedJwt {
   /** Undefined when its roles give no access; it may still be an administrator. */
   readonly principal: UserPrincipal | undefined;
   readonly userId: string;
-  readonly isAdmin: boolean;
+  /** The role that the token gives in the control API, if any. */
+  readonly controlRole: ControlRole | undefined;
   readonly scopes: readonly string[];
   readonly issuer: JwtIssuer;
   /** The time at which it expires, with the tolerance for clocks. */
@@ -138,7 +140,7 @@ function readVerifiedJwt(issuer: JwtIssuer, payload: JWTPayload): VerifiedJwt {
   return {
     principal: ceiling && { kind: 'user', userId, via: 'jwt', ceiling, token },
     userId,
-    isAdmin: issuer.roles?.admin.some((role) => roles.includes(role)) ?? false,
+    controlRole: findControlRole(issuer, roles),
     scopes,
     issuer,
     until,
@@ -267,6 +269,7 @@ export interface JwtIssuer {
         readonly claim: string;
         readonly map: Readonly<Record<string, RoleBounds>>;
         readonly admin: readonly string[];
+        readonly viewer: readonly string[];
       }
     | undefined;
 }
@@ -323,6 +326,13 @@ function findCeiling(issuer: JwtIssuer, roles: readonly string[]): AccessCeiling
 function mergeWorkspaces(roles: readonly RoleBounds[]): string[] | null {
   if (roles.some((role) => role.workspaces === undefined)) return null;
   return [...new Set(roles.flatMap((role) => role.workspaces ?? []))];
+}
+
+/** Finds what the roles of a token allow in the control API. An administrator needs no role of a viewer. */
+function findControlRole(issuer: JwtIssuer, roles: readonly string[]): ControlRole | undefined {
+  const isOneOf = (names: readonly string[] = []) => names.some((name) => roles.includes(name));
+  if (isOneOf(issuer.roles?.admin)) return 'admin';
+  return isOneOf(issuer.roles?.viewer) ? 'viewer' : undefined;
 }
 
 function findPermissions({ permissions }: JwtIssuer, scopes: readonly string[]): TokenPermissions {

@@ -4,6 +4,7 @@ import type { Journal } from './journal.ts';
 export type RefusalEvent =
   | 'credential'
   | 'admin'
+  | 'sign-in'
   | 'host'
   | 'origin'
   | 'address'

@@ -6,6 +6,7 @@ import { renderSession } from '../../../src/cli/commands/session.ts';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import type { Config } from '../../../src/config/schema/schema.ts';
 import { handleControlRequest } from '../../../src/entrances/control/handle-request.ts';
+import { localCaller } from '../../../src/entrances/control/route.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import type { SessionServers } from '../../../src/index.ts';
@@ -38,7 +39,7 @@ async function ask(
 ): Promise<{ status: number; body: unknown }> {
   const bytes = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const request = { method, path: base + path, body: bytes };
-  const { status, body: answer } = await handleControlRequest(gateway, request, address);
+  const { status, body: answer } = await handleControlRequest(gateway, request, localCaller, address);
   checkAnswer(method, base + path, status, answer);
   return { status, body: answer };
 }

@@ -96,6 +96,7 @@ test('roles and scopes become a ceiling by the configuration alone', async () =>
     claim: 'realm_access.roles',
     map: { dev: { trust: 'sandboxed', workspaces: ['a'] }, lead: { trust: 'direct', workspaces: ['b'] } },
     admin: ['ops'],
+    viewer: ['audit'],
   } as const;
   const { verify } = verifying([described(server, { roles, permissions: { 'notes:write': 'write' } })]);
   const of = async (claims: object) => verify(await tokenOf(server, { claims: { ...claims } }));
@@ -108,8 +109,10 @@ test('roles and scopes become a ceiling by the configuration alone', async () =>
     ceiling: { trustLevel: 'sandboxed', workspaces: ['a'], scopes: null },
     token: { permissions: { brought: [] } },
   });
-  expect(await of({ realm_access: { roles: ['ops'] } })).toMatchObject({ principal: undefined, isAdmin: true });
+  expect(await of({ realm_access: { roles: ['ops'] } })).toMatchObject({ principal: undefined, controlRole: 'admin' });
+  expect(await of({ realm_access: { roles: ['audit'] } })).toMatchObject({ controlRole: 'viewer' });
+  expect(await of({ realm_access: { roles: ['audit', 'ops'] } })).toMatchObject({ controlRole: 'admin' });
   for (const odd of [{ roles: ['lead'] }, { realm_access: { roles: ['constructor', '__proto__'] } }, {}]) {
-    expect(await of(odd)).toMatchObject({ principal: undefined, isAdmin: false });
+    expect(await of(odd)).toMatchObject({ principal: undefined, controlRole: undefined });
   }
 });

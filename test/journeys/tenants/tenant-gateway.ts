@@ -12,6 +12,7 @@ import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { handleControlRequest } from '../../../src/entrances/control/handle-request.ts';
+import { localCaller } from '../../../src/entrances/control/route.ts';
 import { listenHttp } from '../../../src/entrances/http/listen-http.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
@@ -87,7 +88,9 @@ export async function startTenantGateway(canaries: Canaries): Promise<TenantGate
   }
 
   async function admin(path: string): Promise<string> {
-    return JSON.stringify((await handleControlRequest(gateway, { method: 'GET', path, body: undefined })).body);
+    return JSON.stringify(
+      (await handleControlRequest(gateway, { method: 'GET', path, body: undefined }, localCaller)).body,
+    );
   }
 
   async function adminAll(): Promise<string> {
