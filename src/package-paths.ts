@@ -11,6 +11,8 @@ const top = new URL(/\/(?:src|build)\/package-paths\.[jt]s$/.test(here) ? '../di
 /** The command line of this installation of Ambit. */
 export const commandLine = fileURLToPath(new URL('../bin/ambit.js', top));
 export const manifest = fileURLToPath(new URL('../package.json', top));
+/** The files of the web console. */
+export const consoleFolder = fileURLToPath(new URL('console/', top));
 /** Programs that run in processes of their own, one file each. */
 export const reaperProgram = fileURLToPath(new URL('sandbox/reaper/reaper-process.js', top));
 export const forwarderProgram = fileURLToPath(new URL('sandbox/egress/forwarder.js', top));

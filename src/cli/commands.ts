@@ -18,6 +18,7 @@ export const commands: readonly CommandEntry[] = [
   { path: ['stdio'], load: async () => (await import('./commands/stdio.ts')).stdioCommand },
   { path: ['run'], load: async () => (await import('./commands/run.ts')).runCommand },
   { path: ['status'], load: async () => (await import('./commands/status.ts')).statusCommand },
+  { path: ['open'], load: async () => (await import('./commands/console.ts')).openCommand },
   { path: ['logs'], load: async () => (await import('./commands/status.ts')).logsCommand },
   { path: ['stop'], load: async () => (await import('./commands/status.ts')).stopCommand },
   { path: ['session', 'create'], load: async () => (await import('./commands/session.ts')).sessionCreate },
@@ -49,6 +50,8 @@ export const commands: readonly CommandEntry[] = [
   { path: ['key', 'list'], load: async () => (await import('./commands/key.ts')).keyList },
   { path: ['key', 'revoke'], load: async () => (await import('./commands/key.ts')).keyRevoke },
   { path: ['key', 'rotate'], load: async () => (await import('./commands/key.ts')).keyRotate },
+  { path: ['console', 'list'], load: async () => (await import('./commands/console.ts')).consoleList },
+  { path: ['console', 'revoke'], load: async () => (await import('./commands/console.ts')).consoleRevoke },
   { path: ['login'], load: async () => (await import('./commands/login.ts')).loginCommand },
   { path: ['policy', 'add'], load: async () => (await import('./commands/policy.ts')).policyAdd },
   { path: ['policy', 'list'], load: async () => (await import('./commands/policy.ts')).policyList },
@@ -75,6 +78,7 @@ export const nounSummaries: Readonly<Record<string, string>> = {
   user: 'Add, list and remove users',
   team: 'List teams and their members',
   key: 'Create, list, rotate and revoke API keys',
+  console: 'List and sign out web consoles',
   credential: 'Store per-user credentials for servers',
   audit: 'Read the journal of calls, refusals and changes',
   policy: 'Manage the policies that models are given',
@@ -91,12 +95,13 @@ export const overviewSummaries: Readonly<Record<string, string>> = {
   run: 'Run one stdio server in a session; needs no configuration',
   doctor: 'Check what this machine supports and how to fix the rest',
   serve: 'Start the gateway over HTTP',
+  open: 'Open the web console of the running gateway in a browser',
   status: 'Show the running gateway, its sessions and servers',
 };
 
 /** The commands that "ambit help" describes; all others are only named there. */
 export const overviewGroups: readonly { readonly title: string; readonly nouns: readonly string[] }[] = [
   { title: 'Get started', nouns: ['init', 'client', 'run', 'doctor'] },
-  { title: 'Run the gateway', nouns: ['serve', 'status'] },
+  { title: 'Run the gateway', nouns: ['serve', 'open', 'status'] },
   { title: 'Manage', nouns: ['session', 'server'] },
 ];

@@ -13,6 +13,7 @@ import {
   registerGateway,
 } from '../../entrances/control/gateway-registry.ts';
 import { listenControlForDataDir } from '../../entrances/control/listen-control.ts';
+import { createConsoleLink, localName } from '../../entrances/control/routes/consoles.ts';
 import { controlSocketPath } from '../../entrances/control/socket-path.ts';
 import { listenHttp } from '../../entrances/http/listen-http.ts';
 import { AmbitError, isAmbitError } from '../../errors.ts';
@@ -107,7 +108,9 @@ export const serveCommand: Command = {
       const watching = watchConfig(paths.configFile, gateway, log);
       background?.ready(ready);
       if (background === undefined && isTerminal() && invocation.flags.json !== true) {
+        const link = createConsoleLink(gateway.running.consoles, url, { role: 'admin', by: localName });
         printLines([
+          `Open the console: ${link.url} (valid for 60 s; "ambit open" makes a new one)`,
           `MCP clients connect to ${url}/mcp`,
           `To set one up: ambit client NAME --url ${url}/mcp`,
           'Ctrl-C stops the gateway.',

@@ -4,6 +4,7 @@ import type { Duplex } from 'node:stream';
 import { allServers } from '../../gateway/exchange.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import type { Log } from '../../observability/log/log.ts';
+import { consoleFolder } from '../../package-paths.ts';
 import { createControlApi } from '../control/control-api.ts';
 import { createAdmitCaller, createCallerCheck, openAdminToken } from './admit-caller.ts';
 import { createKeepAlive } from './answer.ts';
@@ -17,6 +18,7 @@ import { createResumableStreams } from './resumable-streams.ts';
 import { createServeControl } from './serve-control.ts';
 import { isLoginPath, serveLogins } from './serve-logins.ts';
 import { serveMetrics } from './serve-metrics.ts';
+import { createServePage, isPagePath } from './serve-page.ts';
 import { servePost } from './serve-post.ts';
 import { serveTransport } from './serve-transport.ts';
 
@@ -41,6 +43,8 @@ const notFoundHint =
   'There is nothing at this address. MCP clients connect to /mcp with the header Authorization: Bearer <token>. ' +
   'Create a token with: ambit session create';
 
+const notBuiltHint = 'This installation was built without the web console. Build it with: npm run build';
+
 /** Requests whose head or body takes longer are refused. Idle connections are closed. */
 const timeouts = {
   headersTimeout: 10_000,
@@ -53,6 +57,7 @@ export async function listenHttp(
   gateway: Gateway,
   address: { readonly host: string; readonly port: number },
   log: Log,
+  pageFolder = consoleFolder,
 ): Promise<HttpListener> {
   const guard = createGuards(gateway.config.listen);
   const token = await openAdminToken(gateway.paths.dataDir);
@@ -72,6 +77,7 @@ export async function listenHttp(
   let url = '';
   const controlApi = createControlApi(gateway, () => gateway.config.listen.publicUrl ?? url);
   const serveControl = createServeControl(parts, controlApi, findCaller);
+  const servePage = createServePage(pageFolder);
   let closing = false;
   const mayWarn = createRateLimit(10, 60_000);
 
@@ -91,6 +97,7 @@ export async function listenHttp(
     connections.demote(request.socket);
     if (isLoginPath(path)) return serveLogins(gateway, request, response);
     if (path === '/metrics') return serveMetrics(gateway, findCaller, request, response);
+    if (isPagePath(path)) return answerPage(request, response);
     if (path === '/readyz') return answerReady(request, response);
     if (path === '/healthz') {
       dropBody(request, response, true);
@@ -105,8 +112,22 @@ export async function listenHttp(
       return;
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
+    answerNotFound(request, response, notFoundHint);
+  }
+
+  function answerNotFound(request: IncomingMessage, response: ServerResponse, hint: string): void {
     refuseRequest(request, response, 404, { event: 'address' });
-    sendJson(response, 404, { error: 'Not found', error_description: notFoundHint });
+    sendJson(response, 404, { error: 'Not found', error_description: hint });
+  }
+
+  async function answerPage(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const outcome = await servePage(request, response);
+    if (outcome === 'not built') answerNotFound(request, response, notBuiltHint);
+    else if (outcome === 'not found') answerNotFound(request, response, notFoundHint);
+    else if (outcome === 'wrong method') {
+      refuseRequest(request, response, 405, { event: 'method' });
+      response.writeHead(405, { allow: 'GET, HEAD', 'content-length': 0 }).end();
+    }
   }
 
   function answerMcp(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {

@@ -79,7 +79,7 @@ function refusePage({ gateway, connections }: HttpParts, request: IncomingMessag
   recordRefusal(gateway, request, { event: 'origin', status: row.http, code });
   gateway.metrics.httpRefused(row.http);
   dropBody(request, response, true);
-  const hint = 'If this page shall use the control API, add its origin to listen.allowedOrigins.';
+  const hint = 'If the console is behind a proxy, set listen.publicUrl. For another page, set listen.allowedOrigins.';
   sendAnswer(response, createProblem(row.http, code, 'A page of another origin sent the request.', hint));
 }
 

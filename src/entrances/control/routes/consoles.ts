@@ -6,6 +6,8 @@ import type { ConsoleGrant, ConsoleRecord, Consoles, MintedConsole } from '../..
 import { manifest } from '../../../package-paths.ts';
 import { type ControlCaller, defineRoute, type RouteRequest } from '../route.ts';
 
+/** The name of the commands, which use the control socket. */
+export const localName = 'control-socket';
 export const consolesPath = '/api/v1/consoles';
 
 const consoleParameter = 'ID of the console, or `current` for the console whose token is sent.';
@@ -121,12 +123,14 @@ function createLink(gateway: Operator, { caller, body, address }: RouteRequest<{
       hint: 'Start one that does with "ambit serve".',
     });
   }
-  const { code, expiresAt } = consoles.createCode(createGrant(caller, body.role));
-  return {
-    url: `${findBrowserAddress(address)}/#code=${code}`,
-    role: body.role,
-    expiresAt: new Date(expiresAt).toISOString(),
-  };
+  return createConsoleLink(consoles, address, createGrant(caller, body.role));
+}
+
+/** Creates a link to the console with a new one-time code. The code is in the fragment, which no browser sends. */
+export function createConsoleLink(consoles: Consoles, address: string, grant: ConsoleGrant) {
+  const { code, expiresAt } = consoles.createCode(grant);
+  const url = `${findBrowserAddress(address)}/#code=${code}`;
+  return { url, role: grant.role, expiresAt: new Date(expiresAt).toISOString() };
 }
 
 function revokeConsole(gateway: Operator, { caller, parameter }: RouteRequest) {
@@ -148,7 +152,7 @@ function createGrant(caller: ControlCaller, role: ConsoleGrant['role']): Console
 }
 
 function nameCaller({ by }: ControlCaller): string {
-  return by ?? 'control-socket';
+  return by ?? localName;
 }
 
 function requireConsoles({ running }: Operator): Consoles {
