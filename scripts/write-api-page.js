@@ -26,7 +26,8 @@ export async function renderPage(page) {
 }
 
 function renderOperation({ name, operation }) {
-  const { summary, description, parameters = [], requestBody, responses } = operation;
+  const { summary, description, parameters = [], requestBody, responses, security } = operation;
+  const role = security?.length === 0 ? 'Needs no credential.' : `Role: ${operation['x-ambit-role']}.`;
   const rows = parameters.map(({ name: parameter, in: place, required, schema, description: words }) => {
     const note = { query: required ? 'Required.' : '', header: 'Request header.' }[place] ?? '';
     return rowOf(place === 'path' ? `{${parameter}}` : parameter, schema, note, words);
@@ -35,7 +36,7 @@ function renderOperation({ name, operation }) {
   const answers = Object.entries(responses).filter(([status]) => status !== 'default');
   return [
     `### \`${name}\``,
-    [`${summary}.`, description].filter(Boolean).join(' '),
+    [`${summary}.`, description, role].filter(Boolean).join(' '),
     ...(rows.length === 0 ? [] : [tableOf('parameter', rows)]),
     ...(body === undefined ? [] : renderShape(body, true, 'body field')),
     ...answers.flatMap(([status, { description: words, content }]) => {

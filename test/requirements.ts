@@ -78,6 +78,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['S7', built, 'without a credential nobody can exhaust memory, processor, descriptors or disk'],
   ['S8', built, 'limits hold for a session as a whole'],
   ['S9', built, 'every refusal leaves a journal line'],
+  ['S10', built, 'only a credential with the role for it gets into the control API, and no page of another origin'],
 ];
 
 export const requirements: readonly Requirement[] = rows.map(([id, claimed, promise]) => ({ id, claimed, promise }));

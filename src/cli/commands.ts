@@ -95,13 +95,12 @@ export const overviewSummaries: Readonly<Record<string, string>> = {
   run: 'Run one stdio server in a session; needs no configuration',
   doctor: 'Check what this machine supports and how to fix the rest',
   serve: 'Start the gateway over HTTP',
-  open: 'Open the web console of the running gateway in a browser',
   status: 'Show the running gateway, its sessions and servers',
 };
 
 /** The commands that "ambit help" describes; all others are only named there. */
 export const overviewGroups: readonly { readonly title: string; readonly nouns: readonly string[] }[] = [
   { title: 'Get started', nouns: ['init', 'client', 'run', 'doctor'] },
-  { title: 'Run the gateway', nouns: ['serve', 'open', 'status'] },
+  { title: 'Run the gateway', nouns: ['serve', 'status'] },
   { title: 'Manage', nouns: ['session', 'server'] },
 ];

@@ -5,7 +5,7 @@ import { digestsEqual, mintToken, type PresentedToken, parseToken } from './toke
 /** A viewer may read; an admin may do everything. */
 export type ControlRole = 'viewer' | 'admin';
 
-/** What a sign-in gives, and from whom it comes. */
+/** A sign-in that was granted: its role, and the credential that it comes from. */
 export interface ConsoleGrant {
   readonly role: ControlRole;
   /** The name of the credential that made the sign-in. */

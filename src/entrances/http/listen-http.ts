@@ -43,8 +43,6 @@ const notFoundHint =
   'There is nothing at this address. MCP clients connect to /mcp with the header Authorization: Bearer <token>. ' +
   'Create a token with: ambit session create';
 
-const notBuiltHint = 'This installation was built without the web console. Build it with: npm run build';
-
 /** Requests whose head or body takes longer are refused. Idle connections are closed. */
 const timeouts = {
   headersTimeout: 10_000,
@@ -77,7 +75,7 @@ export async function listenHttp(
   let url = '';
   const controlApi = createControlApi(gateway, () => gateway.config.listen.publicUrl ?? url);
   const serveControl = createServeControl(parts, controlApi, findCaller);
-  const servePage = createServePage(pageFolder);
+  const servePage = createServePage(gateway, pageFolder);
   let closing = false;
   const mayWarn = createRateLimit(10, 60_000);
 
@@ -97,7 +95,7 @@ export async function listenHttp(
     connections.demote(request.socket);
     if (isLoginPath(path)) return serveLogins(gateway, request, response);
     if (path === '/metrics') return serveMetrics(gateway, findCaller, request, response);
-    if (isPagePath(path)) return answerPage(request, response);
+    if (isPagePath(path)) return servePage(request, response);
     if (path === '/readyz') return answerReady(request, response);
     if (path === '/healthz') {
       dropBody(request, response, true);
@@ -105,29 +103,11 @@ export async function listenHttp(
       return;
     }
     if (path === '/.well-known/jwks.json' && request.method === 'GET') {
-      dropBody(request, response, true);
-      const bytes = Buffer.from(gateway.jwks());
-      const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
-      response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
-      return;
+      return serveJwks(gateway, request, response);
     }
     if (path.startsWith('/.well-known/') && serveResourceMetadata(gateway, path, request, response)) return;
-    answerNotFound(request, response, notFoundHint);
-  }
-
-  function answerNotFound(request: IncomingMessage, response: ServerResponse, hint: string): void {
     refuseRequest(request, response, 404, { event: 'address' });
-    sendJson(response, 404, { error: 'Not found', error_description: hint });
-  }
-
-  async function answerPage(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const outcome = await servePage(request, response);
-    if (outcome === 'not built') answerNotFound(request, response, notBuiltHint);
-    else if (outcome === 'not found') answerNotFound(request, response, notFoundHint);
-    else if (outcome === 'wrong method') {
-      refuseRequest(request, response, 405, { event: 'method' });
-      response.writeHead(405, { allow: 'GET, HEAD', 'content-length': 0 }).end();
-    }
+    sendJson(response, 404, { error: 'Not found', error_description: notFoundHint });
   }
 
   function answerMcp(server: string, request: IncomingMessage, response: ServerResponse): Promise<void> | undefined {
@@ -217,6 +197,13 @@ export async function listenHttp(
       parts.keepAlive.close();
     },
   };
+}
+
+function serveJwks(gateway: Gateway, request: IncomingMessage, response: ServerResponse): undefined {
+  dropBody(request, response, true);
+  const bytes = Buffer.from(gateway.jwks());
+  const headers = { 'content-type': 'application/jwk-set+json', 'cache-control': 'public, max-age=300' };
+  response.writeHead(200, { ...headers, 'content-length': bytes.length }).end(bytes);
 }
 
 /** Half of the connections are for one address, enough for a program that opens a hundred at once. */

@@ -4,7 +4,8 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { extname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
-import { pathWithoutQuery } from './http-parts.ts';
+import type { Gateway } from '../../gateway/gateway.ts';
+import { pathWithoutQuery, recordRefusal, sendJson } from './http-parts.ts';
 import { dropBody } from './read-body.ts';
 
 interface PageFile {
@@ -16,10 +17,10 @@ interface PageFile {
   readonly isHashed: boolean;
 }
 
-export type PageOutcome = 'answered' | 'not found' | 'not built' | 'wrong method';
-
 /** Serves the files of the web console. They hold no data, so they need no credential and no store. */
-export type ServePage = (request: IncomingMessage, response: ServerResponse) => Promise<PageOutcome>;
+type ServePage = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
+
+const notBuilt = 'This installation was built without the web console. Build it with: npm run build';
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html; charset=utf-8',
@@ -57,18 +58,18 @@ export function isPagePath(path: string): boolean {
 }
 
 /** Serves the files of a folder. They are read once; a path of a request only finds an entry of that list. */
-export function createServePage(folder: string): ServePage {
+export function createServePage(gateway: Gateway, folder: string): ServePage {
   let loading: Promise<ReadonlyMap<string, PageFile>> | undefined;
 
   return async function servePage(request, response) {
     const { method, url = '', headers } = request;
     dropBody(request, response, true);
-    if (method !== 'GET' && method !== 'HEAD') return 'wrong method';
+    if (method !== 'GET' && method !== 'HEAD') return refuse(request, response, 405);
     loading ??= loadFiles(folder);
     const files = await loading;
-    if (!files.has('/')) return 'not built';
+    if (!files.has('/')) return refuse(request, response, 404, notBuilt);
     const file = files.get(pathWithoutQuery(url));
-    if (file === undefined) return 'not found';
+    if (file === undefined) return refuse(request, response, 404, 'There is nothing at this address.');
     const common = {
       ...safetyHeaders,
       etag: file.etag,
@@ -77,7 +78,7 @@ export function createServePage(folder: string): ServePage {
     };
     if (matchesEtag(headers['if-none-match'], file.etag)) {
       response.writeHead(304, common).end();
-      return 'answered';
+      return;
     }
     const isZipped = acceptsGzip(headers['accept-encoding']) && file.zipped.length < file.bytes.length;
     const body = isZipped ? file.zipped : file.bytes;
@@ -88,8 +89,14 @@ export function createServePage(folder: string): ServePage {
       ...(isZipped ? { 'content-encoding': 'gzip' } : {}),
     });
     response.end(method === 'HEAD' ? undefined : body);
-    return 'answered';
   };
+
+  function refuse(request: IncomingMessage, response: ServerResponse, status: 404 | 405, hint = ''): void {
+    gateway.metrics.httpRefused(status);
+    recordRefusal(gateway, request, { event: status === 404 ? 'address' : 'method', status });
+    if (status === 404) sendJson(response, 404, { error: 'Not found', error_description: hint });
+    else response.writeHead(405, { allow: 'GET, HEAD', 'content-length': 0 }).end();
+  }
 }
 
 /** Loads the page, its icon and its assets, by their addresses. The list is empty if the page was not built. */
@@ -124,11 +131,6 @@ function matchesEtag(given: string | undefined, etag: string): boolean {
 function acceptsGzip(given: string | string[] | undefined = ''): boolean {
   return String(given)
     .split(',')
-    .map((each) =>
-      each
-        .trim()
-        .toLowerCase()
-        .split(/\s*;\s*/),
-    )
+    .map((each) => each.split(';').map((part) => part.trim().toLowerCase()))
     .some(([name, quality = 'q=1']) => (name === 'gzip' || name === '*') && !/^q=0(?:\.0*)?$/.test(quality));
 }

@@ -149,6 +149,12 @@ test('every address answers as its row says', async () => {
   await ask('GET /api/v1/servers');
   await ask('GET /api/v1/servers/{id}/logs', { id: 'local', query: { lines: 5 } });
 
+  await ask('GET /api/v1/whoami');
+  await ask('POST /api/v1/consoles/links', { body: { role: 'viewer' } });
+  const signedIn = await ask('POST /api/v1/consoles', { body: {} });
+  await ask('GET /api/v1/consoles');
+  await ask('DELETE /api/v1/consoles/{id}', { id: signedIn.id });
+
   expect([...answered].sort()).toEqual(Object.keys(routes).sort());
   await heard.hears(({ event: type }) => type === 'ended');
   for (const { data } of heard.heard) expect(event.parse(data)).toEqual(data);

@@ -102,7 +102,7 @@ const addresses = [
 });
 
 describe('signing in', () => {
-  test('U2: a link signs in once, and its token has its role', async () => {
+  test('S10: a link signs in once, and its token has its role', async () => {
     const link = await makeLink('viewer');
     expect([link.origin, link.pathname, link.search]).toEqual([http.url, '/', '']);
     const opened = await redeem(readCode(link));
@@ -158,7 +158,7 @@ describe('signing in', () => {
   });
 });
 
-describe('U2: without a credential', () => {
+describe('S10: without a credential', () => {
   test('every address refuses', async () => {
     for (const { name, method, path } of addresses) {
       const bodies = method === 'GET' ? [undefined] : [undefined, {}];
@@ -194,7 +194,7 @@ describe('U2: without a credential', () => {
     expect((await redeem(code)).status).toBe(201);
   });
 
-  test('whoever fails often must wait, and is in the journal', async () => {
+  test('S7, S9: whoever fails often must wait, and is in the journal', async () => {
     const other = await openListener('guessing');
     const { url } = other.http;
     const statuses = new Set<number>();
@@ -216,7 +216,7 @@ describe('U2: without a credential', () => {
   });
 });
 
-describe('U2: a viewer', () => {
+describe('S10: a viewer', () => {
   test('is refused at every address of an administrator, and can read all others', async () => {
     const { token } = await signIn('viewer');
     const denied = { status: 403, body: { code: 'PERMISSION_DENIED' } };
@@ -270,7 +270,7 @@ describe('U2: a viewer', () => {
   });
 });
 
-describe('U2: signing out', () => {
+describe('S10: signing out', () => {
   test('ends open streams at once, and the token is not valid any more', async () => {
     const { id, token } = await signIn('viewer');
     const stream = await readEvents(`${http.url}${eventsPath}`, { authorization: `Bearer ${token}` });
@@ -307,7 +307,7 @@ describe('U2: signing out', () => {
   });
 });
 
-describe('U2: a page that is not of the gateway', () => {
+describe('S10: a page that is not of the gateway', () => {
   const port = () => new URL(http.url).port;
   const foreign: Record<string, () => Record<string, string>> = {
     'of another port': () => ({ origin: 'http://127.0.0.1:1' }),
@@ -332,7 +332,7 @@ describe('U2: a page that is not of the gateway', () => {
     }
   });
 
-  test('leaves a line in the journal', async () => {
+  test('S9: leaves a line in the journal', async () => {
     const find = () => readJournal(join(folder, 'data')).filter(({ event }) => event === 'origin');
     await ask('GET', sessions, { headers: { origin: 'http://127.0.0.1:1' } });
     await expect.poll(() => find().at(-1)).toMatchObject({ kind: 'refusal', status: 403, address: '127.0.0.1' });

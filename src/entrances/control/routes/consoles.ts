@@ -164,7 +164,7 @@ function requireConsoles({ running }: Operator): Consoles {
 
 /** A browser cannot open the address that stands for all addresses of a machine. */
 function findBrowserAddress(address: string): string {
-  return address.replace(/\/+$/, '').replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
+  return address.replace(/\/$/, '').replace('//0.0.0.0:', '//127.0.0.1:').replace('//[::]:', '//[::1]:');
 }
 
 function showOpened({ token, ...opened }: MintedConsole) {
