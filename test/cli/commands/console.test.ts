@@ -57,6 +57,11 @@ test('S10: ambit open --print prints only the link to stdout, and the consoles a
   expect((await ambit('console list')).stdout).toContain(id.slice(0, 8));
   expect((await ambit(`console revoke ${id.slice(0, 8)}`)).stdout).toBe(`Signed out the console ${id.slice(0, 8)}.\n`);
   expect((await ambit('console list')).stdout).toContain('No console is signed in');
+  const link = JSON.parse((await ambit('open --json')).stdout) as { url: string; role: string };
+  expect([link.role, new URL(link.url).origin]).toEqual(['admin', http.url]);
+  const second = await signIn(link.url);
+  const revoked = JSON.parse((await ambit(`console revoke ${second.id} --json`)).stdout) as object;
+  expect(revoked).toEqual({ id: second.id, revoked: true });
   expect(await ambit(`console revoke ${id}`)).toMatchObject({ code: 1, stderr: expect.stringContaining('no such') });
 });
 

@@ -48,7 +48,6 @@ export function testHttpRequests(given: () => WatchedAmbit): void {
   });
 
   test.each([
-    '/',
     '/mcp/',
     '/mcp/calm/',
     '/mcp/calm/x',
