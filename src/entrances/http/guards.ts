@@ -49,10 +49,12 @@ export function createGuards(listen: Config['listen']): (request: IncomingMessag
  */
 export function createPageCheck(listen: Config['listen']): (request: IncomingMessage) => boolean {
   const origins = new Set((listen.allowedOrigins ?? []).map(toLowerCase));
-  const publicOrigin = listen.publicUrl === undefined ? undefined : new URL(listen.publicUrl).origin;
+  const publicUrl = listen.publicUrl === undefined ? undefined : new URL(listen.publicUrl);
 
   function isOwnOrigin(origin: string, host = ''): boolean {
-    return origin === publicOrigin || origin === readOwnOrigin(host);
+    if (origin === publicUrl?.origin) return true;
+    // A page of the public host without TLS may come from somebody on the network.
+    return host.toLowerCase() !== publicUrl?.host && origin === readOwnOrigin(host);
   }
 
   return function isForeignPage({ headers }) {

@@ -174,6 +174,12 @@ describe('the control API over HTTP', () => {
       Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`),
     );
     expect(described.sort()).toEqual([...Object.keys(routes), `GET ${eventsPath}`, `POST ${stopPath}`].sort());
+    const operations = Object.entries(body['paths'] as Record<string, Record<string, Record<string, unknown>>>).flatMap(
+      ([path, methods]) => Object.entries(methods).map(([method, each]) => ({ name: `${method} ${path}`, ...each })),
+    );
+    const roles = operations.map((operation) => (operation as Record<string, unknown>)['x-ambit-role']);
+    expect(new Set(roles)).toEqual(new Set(['viewer', 'admin']));
+    expect(operations.filter((each) => 'security' in each).map(({ name }) => name)).toEqual(['post /api/v1/consoles']);
   });
 });
 

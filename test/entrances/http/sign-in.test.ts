@@ -141,8 +141,10 @@ describe('signing in', () => {
     // The page behind publicUrl is the only other page that may ask.
     const own = { ...asked, headers: { origin: 'https://ambit.example', host: 'ambit.example' } };
     expect((await ask('POST', '/api/v1/consoles/links', own)).status).toBe(201);
-    const plain = { ...asked, headers: { origin: 'http://ambit.example:1', host: 'ambit.example' } };
-    expect((await ask('POST', '/api/v1/consoles/links', plain)).status).toBe(403);
+    for (const origin of ['http://ambit.example', 'https://ambit.example:1', 'https://ambit.example.evil.example']) {
+      const foreign = { ...asked, headers: { origin, host: 'ambit.example' } };
+      expect((await ask('POST', '/api/v1/consoles/links', foreign)).status).toBe(403);
+    }
     await other.http.close(0);
     await other.gateway.close();
   });
