@@ -13,6 +13,7 @@ import {
   createReconnectFeed,
   type DeliveryClaim,
   maxClients,
+  noteDelivery,
 } from './delivery-marks.ts';
 import { findContent, insertFirstBlock, isReadableResult } from './edit-results.ts';
 import type { GovernanceRevision, GovernanceState } from './governance-state.ts';
@@ -27,6 +28,8 @@ export interface BlockRecipient {
   clientId(): string;
   /** Tells whether the tool `session_context` is offered at the address of the request. */
   hasContextTool(): boolean;
+  /** Reads the name and version of the client, for people. */
+  describeClient?(): string;
 }
 
 /** The text that one recipient would get now. */
@@ -92,6 +95,9 @@ interface DueText {
 }
 
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
+
+/** Stands for a client that does not state its name. */
+export const namelessClient = 'a client without a name';
 
 const idleMs = 30 * 60_000;
 const maxTransports = 20_000;
@@ -160,7 +166,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
           state.deliveredRevision = revision;
           options.onDelivered?.(to, due.kind);
         }
-        writes.add(state, () => (delivered ? recordDelivery(marks, slots, to, due) : due.claim.release(false)));
+        const at = now();
+        writes.add(state, () => (delivered ? recordDelivery(marks, slots, to, due, at) : due.claim.release(false)));
       });
       return { block, delivery: { delivered: () => finish(true), lost: () => finish(false) } };
     } catch (error) {
@@ -314,9 +321,11 @@ async function readLastRevision(
 async function recordDelivery(
   marks: SessionStore['marks'],
   slots: ClientSlots,
-  { sessionId, transportId }: BlockRecipient,
+  to: BlockRecipient,
   { kind, revision, slot, claim }: DueText,
+  at: number,
 ): Promise<void> {
+  const { sessionId, transportId } = to;
   // The client may have connected again while the reply was on its way, or its slot is another client's by now.
   if (transportId !== undefined || (await slots.isCurrent(sessionId, slot))) {
     const key = `${kind}:${slot.key}`;
@@ -328,6 +337,10 @@ async function recordDelivery(
     }
   }
   await claim.release(true);
+  const era = transportId === undefined ? 'modern' : 'handshake';
+  const client = to.describeClient?.() ?? namelessClient;
+  // Only people read these notes, so the delivery counts without them.
+  await noteDelivery(marks, sessionId, { at, to: client, era, kind, revision }).catch(() => {});
 }
 
 /** Writes of one recipient, one after the other. Failed ones are retried for a while, then given up. */

@@ -120,7 +120,11 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
         sendAnswer(response, createProblem(413, 'REQUEST_INVALID', detail, 'Send a smaller body.'));
         return;
       }
-      const answer = await handleControlRequest(gateway, { method, path, body }, address());
+      const answer = await handleControlRequest(
+        gateway,
+        { method, path, body, caller: { role: 'admin', by } },
+        address(),
+      );
       recordOutcome(request, answer.status, by, readProblemCode(answer));
       sendAnswer(response, answer);
     },

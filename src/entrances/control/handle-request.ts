@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
 import { asAmbitError } from '../../gateway/refusal.ts';
-import { type ControlAnswer, createProblem, DetailedProblemError, type Route } from './route.ts';
+import { type ControlAnswer, type ControlCaller, createProblem, DetailedProblemError, type Route } from './route.ts';
 import { routes } from './routes.ts';
 
 const routeTable = Object.entries<Route>(routes).map(([address, route]) => {
@@ -18,7 +18,11 @@ export interface ControlRequest {
   readonly method: string;
   readonly path: string;
   readonly body: Buffer | undefined;
+  /** The operator on the control socket unless given. */
+  readonly caller?: ControlCaller;
 }
+
+const socketCaller: ControlCaller = { role: 'admin', by: undefined };
 
 /** Answers a request to the control API. `address` is the address of the gateway, if it listens. */
 export async function handleControlRequest(
@@ -44,7 +48,9 @@ export async function handleControlRequest(
     const given = readJson(request.body);
     const query = route.query === undefined ? undefined : readQuery(route.query, new URLSearchParams(search));
     const body = readBySchema(route.body ?? noFields, given);
-    const answer = await route.handle(gateway, { parameter, query, body, address } as Parameters<Route['handle']>[1]);
+    const { caller = socketCaller } = request;
+    const asked = { parameter, query, body, address, caller } as Parameters<Route['handle']>[1];
+    const answer = await route.handle(gateway, asked);
     return { status: route.status ?? 200, body: answer };
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof URIError) {

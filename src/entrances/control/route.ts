@@ -40,6 +40,7 @@ export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
   readonly body: Output<R['body']>;
   /** The address at which clients reach the gateway, if it listens. */
   readonly address: string | undefined;
+  readonly caller: ControlCaller;
 }
 
 /** A viewer may read; an admin may do everything. */

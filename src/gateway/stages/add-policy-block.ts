@@ -1,3 +1,4 @@
+import { namelessClient } from '../../context/for-models/deliveries.ts';
 import type { Governance } from '../../context/for-models/governance.ts';
 import { markForgedBlocks } from '../../context/for-models/mark-forged-blocks.ts';
 import type { Principal } from '../../identity/principal.ts';
@@ -7,7 +8,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
 import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import { allServers, type Exchange, readClientId } from '../exchange.ts';
+import { allServers, type Exchange, readClientId, readClientName } from '../exchange.ts';
 import { type OwnToolList, ownServer } from '../routing/own-server.ts';
 import type { AfterStage } from '../stage.ts';
 import { findChosenSession, type ResolveSessionOptions } from './resolve-session.ts';
@@ -41,10 +42,12 @@ export function addPolicyBlock(parts: PolicyBlockParts): AfterStage<Exchange, Fi
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
     const clientId = () => readClientId(exchange, session);
     const hasContextTool = () => offersContextTool(exchange, session);
-    return governance.prependIfDue(
-      { sessionId, userId, workspaceId, transportId, clientId, hasContextTool },
-      cleanReply,
-    );
+    const describeClient = () => {
+      const initialize = transportId === undefined ? undefined : callers.get(transportId)?.initialize;
+      return readClientName(exchange, initialize) ?? namelessClient;
+    };
+    const to = { sessionId, userId, workspaceId, transportId, clientId, hasContextTool, describeClient };
+    return governance.prependIfDue(to, cleanReply);
   }
 
   /** Ignores transport sessions of other sessions and those that have ended. */

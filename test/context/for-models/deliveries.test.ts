@@ -34,6 +34,7 @@ const session: NewSession = {
   servers: null,
   permissions: [],
   metadata: {},
+  origin: null,
   tokenDigests: [],
   ttlSeconds: 86_400,
   lifetimeSeconds: 86_400,
