@@ -4,7 +4,7 @@ import type { PresentedCredential, Principal } from '../identity/principal.ts';
 import type { Channel, Era } from '../protocol/channel.ts';
 import { readChosenSession } from '../protocol/client-selection.ts';
 import type { Edit } from '../protocol/json/edit.ts';
-import { findMember, readRawValue } from '../protocol/json/scan.ts';
+import { findMember } from '../protocol/json/scan.ts';
 import type { Message } from '../protocol/message.ts';
 import { readTrace, type Trace, type TraceHeaders } from '../protocol/trace.ts';
 import type { Session } from '../sessions/session.ts';
@@ -167,7 +167,6 @@ export function isToolCall({ method, kind }: Message): boolean {
   return method === 'tools/call' && kind === 'request';
 }
 
-const maxNameLength = 64;
 const clientInfoKey = 'io.modelcontextprotocol/clientInfo';
 
 /** Reads what tells the client of a modern request from others. */
@@ -181,17 +180,6 @@ export function readClientId(exchange: Exchange, session: Session): string {
     hint: readChosenSession(message)?.hint,
     clientInfo: info && message.bytes.toString('latin1', info.start, Math.min(info.end, info.start + maxInfoLength)),
   });
-}
-
-/** Reads the name and version that a client states: in `initialize`, or in each modern request. */
-export function readClientName({ message }: Exchange, initialize: Message | undefined): string | undefined {
-  const { bytes, params } = initialize ?? message;
-  const member =
-    initialize === undefined ? findMember(message.meta, clientInfoKey) : findMember(params?.shape, 'clientInfo');
-  if (member === undefined || member.end - member.start > maxInfoLength) return undefined;
-  const { name, version } = JSON.parse(readRawValue(bytes, member)) as { name?: unknown; version?: unknown };
-  const words = [name, version].filter((word) => typeof word === 'string' && word !== '');
-  return words.length === 0 ? undefined : words.map((word) => String(word).slice(0, maxNameLength)).join(' ');
 }
 
 /** Undefined where the credential of one client changes often, like a JWT. */

@@ -28,8 +28,6 @@ export interface BlockRecipient {
   clientId(): string;
   /** Tells whether the tool `session_context` is offered at the address of the request. */
   hasContextTool(): boolean;
-  /** Reads the name and version of the client, for people. */
-  describeClient?(): string;
 }
 
 /** The text that one recipient would get now. */
@@ -95,9 +93,6 @@ interface DueText {
 }
 
 type MessageReply = Extract<FinalReply, { kind: 'message' }>;
-
-/** Stands for a client that does not state its name. */
-export const namelessClient = 'a client without a name';
 
 const idleMs = 30 * 60_000;
 const maxTransports = 20_000;
@@ -321,11 +316,10 @@ async function readLastRevision(
 async function recordDelivery(
   marks: SessionStore['marks'],
   slots: ClientSlots,
-  to: BlockRecipient,
+  { sessionId, transportId }: BlockRecipient,
   { kind, revision, slot, claim }: DueText,
   at: number,
 ): Promise<void> {
-  const { sessionId, transportId } = to;
   // The client may have connected again while the reply was on its way, or its slot is another client's by now.
   if (transportId !== undefined || (await slots.isCurrent(sessionId, slot))) {
     const key = `${kind}:${slot.key}`;
@@ -337,8 +331,9 @@ async function recordDelivery(
     }
   }
   await claim.release(true);
+  // Nothing of what a client says about itself is stored, so it has only a number here.
+  const client = transportId === undefined ? slot.key : `connection-${transportId.slice(0, 8)}`;
   const era = transportId === undefined ? 'modern' : 'handshake';
-  const client = to.describeClient?.() ?? namelessClient;
   // Only people read these notes, so the delivery counts without them.
   await noteDelivery(marks, sessionId, { at, to: client, era, kind, revision }).catch(() => {});
 }

@@ -126,7 +126,7 @@ export function createClientSlots(marks: SessionMarks, now: () => number): Clien
 /** A delivery of the block to one client. */
 export interface NotedDelivery {
   readonly at: number;
-  /** The name and version of the client, as it states them. */
+  /** The slot of a modern client, or the beginning of the id of a handshake-era connection. */
   readonly to: string;
   readonly era: 'modern' | 'handshake';
   readonly kind: 'block' | 'notice';

@@ -1,4 +1,3 @@
-import { namelessClient } from '../../context/for-models/deliveries.ts';
 import type { Governance } from '../../context/for-models/governance.ts';
 import { markForgedBlocks } from '../../context/for-models/mark-forged-blocks.ts';
 import type { Principal } from '../../identity/principal.ts';
@@ -8,7 +7,7 @@ import { readMessage } from '../../protocol/message.ts';
 import type { Session } from '../../sessions/session.ts';
 import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { Callers } from '../../upstreams/links/caller.ts';
-import { allServers, type Exchange, readClientId, readClientName } from '../exchange.ts';
+import { allServers, type Exchange, readClientId } from '../exchange.ts';
 import { type OwnToolList, ownServer } from '../routing/own-server.ts';
 import type { AfterStage } from '../stage.ts';
 import { findChosenSession, type ResolveSessionOptions } from './resolve-session.ts';
@@ -42,12 +41,10 @@ export function addPolicyBlock(parts: PolicyBlockParts): AfterStage<Exchange, Fi
     if (transportId === undefined && exchange.era === 'handshake') return cleanReply;
     const clientId = () => readClientId(exchange, session);
     const hasContextTool = () => offersContextTool(exchange, session);
-    const describeClient = () => {
-      const initialize = transportId === undefined ? undefined : callers.get(transportId)?.initialize;
-      return readClientName(exchange, initialize) ?? namelessClient;
-    };
-    const to = { sessionId, userId, workspaceId, transportId, clientId, hasContextTool, describeClient };
-    return governance.prependIfDue(to, cleanReply);
+    return governance.prependIfDue(
+      { sessionId, userId, workspaceId, transportId, clientId, hasContextTool },
+      cleanReply,
+    );
   }
 
   /** Ignores transport sessions of other sessions and those that have ended. */

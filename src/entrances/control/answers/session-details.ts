@@ -67,7 +67,9 @@ export const sessionPolicies = z.object({
   deliveries: listOf(
     z.object({
       at: instantSchema,
-      to: z.string().describe('Name and version of the client, as it states them.'),
+      to: z
+        .string()
+        .describe('Ambit’s own name of the client, such as client-0. What clients say about themselves is not kept.'),
       era: z.enum(['modern', 'handshake']).describe('Protocol era of the client.'),
       kind: z.enum(['block', 'notice']).describe('block: the first text of a client. notice: a changed text.'),
       isCurrent: z.boolean().describe('False if policies or objectives have changed since this delivery.'),
