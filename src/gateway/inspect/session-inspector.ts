@@ -168,9 +168,12 @@ async function describePolicies(admin: Pick<PolicyAdmin, 'previewFor'>, record: 
   };
 }
 
+/** All of Ambit's own tools begin with this. */
+const ownToolPrefix = 'session_';
+
 /** Finds the lists and rules that restrict the tools of a server; undefined if there are none. */
 function findRestriction({ servers, rules }: Config, server: string): ToolRestriction | undefined {
-  const prefix = server === ownServer ? '' : `${server}__`;
+  const prefix = server === ownServer ? ownToolPrefix : `${server}__`;
   const { allow = ['*'], deny = [] } = (Object.hasOwn(servers, server) ? servers[server]?.tools : undefined) ?? {};
   const ids = rules
     .filter((rule) => [...(rule.allow ?? []), ...(rule.deny ?? [])].some((text) => mayName(text, prefix)))
