@@ -19,7 +19,7 @@ export interface OpeningBounds {
   readonly hasSeveralUsers?: (() => Promise<boolean>) | undefined;
   /** Whether a child of a session without a workspace may get one: only if the operator opens it. */
   readonly mayChooseWorkspace?: boolean | undefined;
-  /** Who opens the session. It is kept with the session, so that people can see where its values come from. */
+  /** The opener, which is kept with the session so that people can see where its values come from. */
   readonly openedBy?: SessionOpener | undefined;
 }
 

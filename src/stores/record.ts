@@ -13,7 +13,7 @@ export interface SessionOrigin {
   readonly restricted: readonly string[];
 }
 
-/** Who opened a session: an operator by the control API, a caller with a credential, a program, or another session. */
+/** The opener of a session: the operator by the control API, a caller with a credential, a program, or another session. */
 export type SessionOpener = 'control-api' | 'key' | 'access-token' | 'anonymous' | 'stdio' | 'library' | 'session';
 
 /** A session as a store keeps it: JSON data with null for absent values, and times in milliseconds since 1970. */
