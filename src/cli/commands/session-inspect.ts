@@ -18,7 +18,7 @@ interface InspectedSession {
 
 export const sessionInspect: Command = {
   operands: 'ID',
-  help: 'Show where the values, rights and policies of a session come from, its state keys and messages',
+  help: 'Show everything about a session, and where it comes from',
   flags: { json: jsonFlag },
   async run(invocation) {
     const context = await controlRequest(invocation, 'GET /api/v1/sessions/{id}/context', {
