@@ -26,6 +26,14 @@ export const commands: readonly CommandEntry[] = [
   { path: ['session', 'tree'], load: async () => (await import('./commands/session-tree.ts')).sessionTree },
   { path: ['session', 'watch'], load: async () => (await import('./commands/session-tree.ts')).sessionWatch },
   { path: ['session', 'show'], load: async () => (await import('./commands/session.ts')).sessionShow },
+  {
+    path: ['session', 'inspect'],
+    load: async () => (await import('./commands/session-inspect.ts')).sessionInspect,
+  },
+  {
+    path: ['session', 'message'],
+    load: async () => (await import('./commands/session-inspect.ts')).sessionMessage,
+  },
   { path: ['session', 'end'], load: async () => (await import('./commands/session.ts')).sessionEnd },
   { path: ['session', 'restrict'], load: async () => (await import('./commands/session.ts')).sessionRestrict },
   { path: ['session', 'diff'], load: async () => (await import('./commands/session-folder.ts')).sessionDiff },

@@ -16,6 +16,7 @@ import type { OpenedSession } from '../sessions/open-session.ts';
 import type { Restriction, Session, SessionDraft } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
+import type { SessionOpener } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 import type { ResolvedServer } from '../upstreams/access/resolution.ts';
 import type { CredentialAdmin } from '../upstreams/auth/credential-admin.ts';
@@ -27,6 +28,7 @@ import type { StageWatch } from './compose.ts';
 import type { DirectoryAdmin } from './directory-admin.ts';
 import type { Exchange } from './exchange.ts';
 import type { CallExplanation } from './inspect/explain-call.ts';
+import type { SessionInspector } from './inspect/session-inspector.ts';
 import type { ServerListener } from './observer.ts';
 import type { ServerLogs, ServerOverview } from './server-activity.ts';
 import type { Next, StageList } from './stage.ts';
@@ -73,6 +75,8 @@ export interface Operator {
   readonly policies: PolicyAdmin;
   /** The own folders of sessions. */
   readonly folders: SessionFolders;
+  /** Shows what is known about one session, and sends it messages. */
+  readonly inspector: SessionInspector;
   readonly calls: Journal['calls'];
   /** Reads the journal of all processes with the same data directory. */
   readonly searchJournal: Journal['search'];
@@ -84,7 +88,7 @@ export interface Operator {
   readonly config: Config;
   /** Describes every server: its approval and, in a gateway, how it does. */
   listServers(): Promise<ServerOverview[]>;
-  openSession(draft: SessionDraft): Promise<OpenedSession>;
+  openSession(draft: SessionDraft, openedBy?: SessionOpener): Promise<OpenedSession>;
   /** Restricts a session, and ends work that is no longer allowed. */
   restrictSession(id: string, change: Restriction): Promise<Session>;
   /** Issues another token for a session, and records it. */

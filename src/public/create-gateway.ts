@@ -118,7 +118,7 @@ export async function embedGateway(
 
   return {
     async createSession(draft = {}) {
-      const { record, token } = await gateway.openSession(draft);
+      const { record, token } = await gateway.openSession(draft, 'library');
       return { ...sessionViewOf(record), token };
     },
     async listSessions() {

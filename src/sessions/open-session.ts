@@ -3,6 +3,7 @@ import { findWorkspace, listWorkspaces } from '../config/load/workspace-folders.
 import type { Config } from '../config/schema/schema.ts';
 import { AmbitError } from '../errors.ts';
 import { type AccessCeiling, localUser } from '../identity/principal.ts';
+import type { SessionOpener } from '../stores/record.ts';
 import { checkDraft, checkServers, checkTrust } from './check-fields.ts';
 import { boundDraft, parentNotFound } from './parent-bounds.ts';
 import type { Session, SessionDraft } from './session.ts';
@@ -18,6 +19,8 @@ export interface OpeningBounds {
   readonly hasSeveralUsers?: (() => Promise<boolean>) | undefined;
   /** Whether a child of a session without a workspace may get one: only if the operator opens it. */
   readonly mayChooseWorkspace?: boolean | undefined;
+  /** The opener, which is kept with the session so that people can see where its values come from. */
+  readonly openedBy?: SessionOpener | undefined;
 }
 
 /** Opens a session inside its bounds. A request above them is refused; a default is lowered to them. */
@@ -25,7 +28,7 @@ export async function openSession(
   sessions: Sessions,
   config: Config,
   given: SessionDraft,
-  { ceiling, hasSeveralUsers, mayChooseWorkspace }: OpeningBounds = {},
+  { ceiling, hasSeveralUsers, mayChooseWorkspace, openedBy }: OpeningBounds = {},
 ): Promise<OpenedSession> {
   const request = given.trustLevel === undefined ? given : { ...given, trustLevel: checkTrust(given.trustLevel) };
   const parent = request.parentId === undefined ? undefined : await sessions.load(request.parentId);
@@ -60,7 +63,18 @@ export async function openSession(
   const userId = draft.userId ?? localUser;
   const { maxLifetimeSeconds } = config.sessions;
   const lifetime = parent === undefined ? {} : { lifetimeSeconds: lifetimeWithin(parent, maxLifetimeSeconds) };
-  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...lifetime });
+  const origin = openedBy === undefined ? {} : { origin: { by: openedBy, given: listGiven(given), restricted: [] } };
+  return sessions.create({ ...draft, ...servers, permissions, userId, trustLevel, ...lifetime, ...origin });
+}
+
+/** The members of a draft whose source is shown with the session. */
+const sourcedMembers = [
+  ...(['id', 'name', 'userId', 'agentId', 'workspaceId', 'trustLevel'] as const),
+  ...(['permissions', 'servers', 'ttlSeconds', 'quotas', 'task'] as const),
+];
+
+function listGiven(draft: SessionDraft): string[] {
+  return sourcedMembers.filter((name) => draft[name] !== undefined);
 }
 
 function assertScopes(permissions: readonly string[], ceiling: AccessCeiling | undefined): void {

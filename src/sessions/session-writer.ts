@@ -41,7 +41,10 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
       const after = restrictRecord(session, wanted(session) ?? {});
       if (after === session) return undefined;
       const { trustLevel, ttlSeconds, servers = null, permissions } = after;
-      return { trustLevel, ttlSeconds, servers, permissions };
+      const { origin } = session;
+      if (origin === undefined) return { trustLevel, ttlSeconds, servers, permissions };
+      const restricted = listRestricted(session, after);
+      return { trustLevel, ttlSeconds, servers, permissions, origin: { ...origin, restricted } };
     });
   }
 
@@ -119,6 +122,14 @@ export function createSessionWriter(store: SessionStore, loaded: LoadedSessions)
       return ended;
     },
   };
+}
+
+/** Lists the members that this restriction, or an earlier one, has changed. */
+function listRestricted(before: Session, after: Session): string[] {
+  const changed = (['trustLevel', 'ttlSeconds', 'servers', 'permissions'] as const).filter(
+    (name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]),
+  );
+  return [...new Set([...(before.origin?.restricted ?? []), ...changed])];
 }
 
 /**

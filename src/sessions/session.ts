@@ -2,7 +2,7 @@ import { AmbitError } from '../errors.ts';
 import type { TokenPermissions } from '../identity/principal.ts';
 import type { Loaded, NonNull } from '../rules/session-base.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
-import type { NewSession, SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
+import type { NewSession, SessionOrigin, SessionRecord, EndReason as StoredEndReason } from '../stores/record.ts';
 
 /** One agent's piece of work with its bounds, as this process has loaded it: frozen, replaced when it changes. */
 export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'expiresAt'>> {
@@ -16,7 +16,8 @@ export interface Session extends Loaded<Omit<SessionRecord, 'lastActiveAt' | 'ex
  * A session to be opened. Without a value, the id is random, there are no permissions, and the configuration decides
  * the rest.
  */
-export interface SessionDraft extends Partial<NonNull<Omit<NewSession, 'tokenDigests' | 'lifetimeSeconds'>>> {}
+export interface SessionDraft
+  extends Partial<NonNull<Omit<NewSession, 'tokenDigests' | 'lifetimeSeconds' | 'origin'>>> {}
 
 /** A draft whose members were checked against their bounds. */
 export interface CheckedDraft extends SessionDraft {
@@ -24,6 +25,7 @@ export interface CheckedDraft extends SessionDraft {
   readonly trustLevel: TrustLevel;
   /** The longest allowed lifetime unless given. */
   readonly lifetimeSeconds?: number;
+  readonly origin?: SessionOrigin;
 }
 
 /** Tighter bounds for a session. They can only take away. */
@@ -38,7 +40,7 @@ type InstantMember = 'createdAt' | 'lastActiveAt' | 'expiresAt' | 'endsAt';
 
 /** A session for people and programs: without digests, with instants in ISO 8601. */
 export interface SessionView
-  extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | InstantMember>,
+  extends Omit<SessionRecord, 'version' | 'keyId' | 'tokenDigests' | 'origin' | InstantMember>,
     Readonly<Record<InstantMember, string>> {}
 
 /** Creates the record of a new session from a draft and defaults. */
@@ -60,6 +62,7 @@ export function newSessionOf(
     servers: draft.servers ?? null,
     permissions: draft.permissions ?? [],
     metadata: draft.metadata ?? {},
+    origin: draft.origin ?? null,
     ttlSeconds: draft.ttlSeconds ?? defaults.ttlSeconds,
     lifetimeSeconds: draft.lifetimeSeconds ?? defaults.lifetimeSeconds,
   };
@@ -81,6 +84,8 @@ export function sessionOf(record: SessionRecord): Session {
     servers: record.servers === null ? undefined : Object.freeze([...record.servers]),
     permissions: Object.freeze([...record.permissions]),
     metadata: record.metadata,
+    // Records from before this field lack it.
+    origin: record.origin ?? undefined,
     createdAt: record.createdAt,
     ttlSeconds: record.ttlSeconds,
     endsAt: record.endsAt,

@@ -47,10 +47,12 @@ export function createUserSessions({ sessions, keys, open, log }: UserSessionsOp
     const { userId } = principal;
     if (principal.kind !== 'user') {
       log.warn('anonymous session opened', { user: userId });
-      return (await open({ userId, trustLevel: 'sandboxed', ...named })).session;
+      return (await open({ userId, trustLevel: 'sandboxed', ...named }, { openedBy: 'anonymous' })).session;
     }
     const { keyId, ceiling } = principal;
-    const { session } = await open({ ...createUserDraft(principal, workspaceId), ...named }, { ceiling });
+    const openedBy = principal.via === 'key' ? 'key' : 'access-token';
+    const draft = { ...createUserDraft(principal, workspaceId), ...named };
+    const { session } = await open(draft, { ceiling, openedBy });
     // If the key was revoked meanwhile, its sessions may have been ended just before this one was opened.
     if (keyId !== undefined && (await keys?.isGood(keyId)) === false) {
       await sessions.end(session.id, 'revoked');

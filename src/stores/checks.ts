@@ -132,7 +132,7 @@ export function checkMark(id: string, key: string, value: string): void {
 }
 
 export function checkMessage({ from, to, text }: NewMessage, limits: MessageLimits): void {
-  checkId(from);
+  if (from !== null) checkId(from);
   checkId(to);
   checkText('message', text, maxMessageBytes);
   checkCount('perMinute', limits.perMinute, 1, 60_000);

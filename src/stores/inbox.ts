@@ -1,13 +1,13 @@
 import type { Gone } from './store.ts';
 
 /**
- * Messages that sessions send each other, in the inbox of the session that receives them. They end with it. Sending and
- * reading does not count as use of a session.
+ * Messages that sessions and the operator send, in the inbox of the session that receives them. They end with it. Sending
+ * and reading does not count as use of a session.
  */
 export interface SessionInboxes {
   /**
    * Appends a message, in one step: both sessions must be live, the sender within its rate, the inbox within its limits.
-   * Numbers rise with each message of an inbox, so messages of one sender keep their order.
+   * Without a sender, only the recipient and its inbox are checked. Numbers rise with each message of an inbox, so messages of one sender keep their order.
    */
   send(message: NewMessage, limits: MessageLimits): Promise<MessageSent>;
   /** Lists messages by number, the oldest first; `after` is a number. A page may hold fewer than asked for. */
@@ -17,8 +17,9 @@ export interface SessionInboxes {
 }
 
 export interface NewMessage {
-  /** The ids of the two sessions. */
-  readonly from: string;
+  /** The id of the session that sends it; null for a message of the operator. */
+  readonly from: string | null;
+  /** The id of the session that receives it. */
   readonly to: string;
   readonly text: string;
 }

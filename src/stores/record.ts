@@ -4,6 +4,18 @@ import type { Limits } from './admission.ts';
 
 export type JsonValue = string | number | boolean | null | JsonValue[] | { [key: string]: JsonValue };
 
+/** How a session was opened, and which of its values were given then. */
+export interface SessionOrigin {
+  readonly by: SessionOpener;
+  /** The members of the draft that were given. The others are defaults, or those of the parent. */
+  readonly given: readonly string[];
+  /** The members that were restricted since. */
+  readonly restricted: readonly string[];
+}
+
+/** The opener of a session: the operator by the control API, a caller with a credential, a program, or another session. */
+export type SessionOpener = 'control-api' | 'key' | 'access-token' | 'anonymous' | 'stdio' | 'library' | 'session';
+
 /** A session as a store keeps it: JSON data with null for absent values, and times in milliseconds since 1970. */
 export interface SessionRecord extends SessionBase {
   /** Counts changes of everything but `lastActiveAt`; starts at 1. */
@@ -19,6 +31,8 @@ export interface SessionRecord extends SessionBase {
   readonly quotas: Limits | null;
   /** Notes of the orchestrator. Tools do not get them. */
   readonly metadata: { readonly [key: string]: JsonValue };
+  /** Null if it is not known; records from before this field lack it. */
+  readonly origin: SessionOrigin | null;
   /** One digest for each token of this session. */
   readonly tokenDigests: readonly string[];
   readonly ttlSeconds: number;
@@ -42,6 +56,7 @@ const changeableFields = [
   'permissions',
   'servers',
   'metadata',
+  'origin',
   'tokenDigests',
   'ttlSeconds',
   'endsAt',
@@ -67,7 +82,7 @@ export interface RecordBody extends Omit<NewSession, 'lifetimeSeconds' | 'ttlSec
 
 export function toBody(session: RecordBody): RecordBody {
   const { id, name, userId, agentId, workspaceId, parentId, keyId, task, quotas } = session;
-  const { trustLevel, permissions, servers, metadata, tokenDigests } = session;
+  const { trustLevel, permissions, servers, metadata, origin, tokenDigests } = session;
   return {
     id,
     name,
@@ -82,6 +97,7 @@ export function toBody(session: RecordBody): RecordBody {
     permissions,
     servers,
     metadata,
+    origin,
     tokenDigests,
   };
 }

@@ -15,6 +15,7 @@ const session: Session = {
   task: undefined,
   quotas: undefined,
   metadata: {},
+  origin: undefined,
   userId: 'ada@example.com',
   agentId: undefined,
   workspaceId: 'garden',

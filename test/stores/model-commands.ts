@@ -60,6 +60,7 @@ const sessions: fc.Arbitrary<NewSession> = fc.record({
   permissions: fc.constantFrom([], ['a']),
   servers: fc.constant(null),
   metadata: fc.constantFrom({}, { a: [] }),
+  origin: fc.constant(null),
   tokenDigests: fc.constant(['d']),
   ttlSeconds: fc.constantFrom(1, 5, 20),
   lifetimeSeconds: fc.constantFrom(3, 30),

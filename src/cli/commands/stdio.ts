@@ -87,11 +87,12 @@ export async function serveSession(
   try {
     const joinedSessionId = await findNamedSession(gateway, config, reference, named);
     if (joinedSessionId === undefined) {
-      const { session } = await gateway.openSession({
+      const draft = {
         ...named.draft,
         ...(workspaceId === undefined ? {} : { workspaceId }),
         ...(trustLevel === undefined ? {} : { trustLevel }),
-      });
+      };
+      const { session } = await gateway.openSession(draft, 'stdio');
       ownSessionId = session.id;
     }
     const sessionId = joinedSessionId ?? (ownSessionId as string);

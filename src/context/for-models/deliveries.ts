@@ -13,6 +13,7 @@ import {
   createReconnectFeed,
   type DeliveryClaim,
   maxClients,
+  noteDelivery,
 } from './delivery-marks.ts';
 import { findContent, insertFirstBlock, isReadableResult } from './edit-results.ts';
 import type { GovernanceRevision, GovernanceState } from './governance-state.ts';
@@ -160,7 +161,8 @@ export function createDeliveries(options: DeliveriesOptions): Deliveries {
           state.deliveredRevision = revision;
           options.onDelivered?.(to, due.kind);
         }
-        writes.add(state, () => (delivered ? recordDelivery(marks, slots, to, due) : due.claim.release(false)));
+        const at = now();
+        writes.add(state, () => (delivered ? recordDelivery(marks, slots, to, due, at) : due.claim.release(false)));
       });
       return { block, delivery: { delivered: () => finish(true), lost: () => finish(false) } };
     } catch (error) {
@@ -316,6 +318,7 @@ async function recordDelivery(
   slots: ClientSlots,
   { sessionId, transportId }: BlockRecipient,
   { kind, revision, slot, claim }: DueText,
+  at: number,
 ): Promise<void> {
   // The client may have connected again while the reply was on its way, or its slot is another client's by now.
   if (transportId !== undefined || (await slots.isCurrent(sessionId, slot))) {
@@ -328,6 +331,11 @@ async function recordDelivery(
     }
   }
   await claim.release(true);
+  // Nothing of what a client says about itself is stored, so it has only a number here.
+  const client = transportId === undefined ? slot.key : `connection-${transportId.slice(0, 8)}`;
+  const era = transportId === undefined ? 'modern' : 'handshake';
+  // Only people read these notes, so the delivery counts without them.
+  await noteDelivery(marks, sessionId, { at, to: client, era, kind, revision }).catch(() => {});
 }
 
 /** Writes of one recipient, one after the other. Failed ones are retried for a while, then given up. */

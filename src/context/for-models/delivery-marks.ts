@@ -64,6 +64,7 @@ interface HeldSlot extends ClientSlot {
 
 export const maxClients = 32;
 const maxTries = 8;
+const maxMarkBytes = 4096;
 const slotKeys = Array.from({ length: maxClients }, (_, index) => `client-${index}`);
 
 export function createClientSlots(marks: SessionMarks, now: () => number): ClientSlots {
@@ -120,6 +121,36 @@ export function createClientSlots(marks: SessionMarks, now: () => number): Clien
       for (const { key, takenAt } of await readSlots(sessionId)) if (takenAt <= at) await marks.delete(sessionId, key);
     },
   };
+}
+
+/** A delivery of the block to one client. */
+export interface NotedDelivery {
+  readonly at: number;
+  /** The slot of a modern client, or the beginning of the id of a handshake-era connection. */
+  readonly to: string;
+  readonly era: 'modern' | 'handshake';
+  readonly kind: 'block' | 'notice';
+  readonly revision: string;
+}
+
+const deliveriesKey = 'deliveries';
+export const maxNotedDeliveries = 16;
+
+/** Notes a delivery for people who look at the session. The oldest notes make room. */
+export async function noteDelivery(marks: SessionMarks, sessionId: string, delivery: NotedDelivery): Promise<void> {
+  for (let tries = 0; tries < maxTries; tries++) {
+    const noted = [delivery, ...(await listDeliveries(marks, sessionId))].slice(0, maxNotedDeliveries);
+    while (Buffer.byteLength(JSON.stringify(noted)) > maxMarkBytes) noted.pop();
+    await marks.delete(sessionId, deliveriesKey);
+    // Another process may write at the same time; then its notes are read again.
+    if ((await marks.put(sessionId, deliveriesKey, JSON.stringify(noted))).outcome !== 'present') return;
+  }
+}
+
+/** Lists the noted deliveries of a session, the newest first. */
+export async function listDeliveries(marks: SessionMarks, sessionId: string): Promise<NotedDelivery[]> {
+  const text = await marks.get(sessionId, deliveriesKey);
+  return text === undefined ? [] : (JSON.parse(text) as NotedDelivery[]);
 }
 
 /**

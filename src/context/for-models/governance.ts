@@ -8,6 +8,7 @@ import type { SessionStore } from '../../stores/store.ts';
 import type { SigningKeys } from '../for-tools/signing-keys.ts';
 import { createBlockSigner, digestText, type EffectiveContext, renderBlock } from './context-block.ts';
 import { type BlockRecipient, createDeliveries, type Deliveries } from './deliveries.ts';
+import { listDeliveries, type NotedDelivery } from './delivery-marks.ts';
 import { addInstructions, surroundMessages } from './edit-results.ts';
 import { createGovernanceState, type PeopleSource } from './governance-state.ts';
 import {
@@ -54,10 +55,19 @@ interface GovernancePreview {
   readonly block: string;
 }
 
+/** The context of one session, and its deliveries. */
+interface SessionGovernance extends Omit<GovernancePreview, 'block'> {
+  /** Null if the clients of the session get no text. */
+  readonly block: string | null;
+  readonly carrier: GovernanceSettings['carrier'];
+  readonly deliveries: readonly (NotedDelivery & { readonly isCurrent: boolean })[];
+}
+
 /** Policies and objectives, and how they reach the model. */
 export interface Governance {
   readonly texts: PolicyStore;
   preview(person: PolicyReader): Promise<GovernancePreview>;
+  previewFor(session: PromptReader): Promise<SessionGovernance>;
   /** The context of one reader, with nothing cut. */
   contextOf(person: PolicyReader): Promise<EffectiveContext & { readonly text: string }>;
   readonly touch: Deliveries['touch'];
@@ -201,6 +211,23 @@ export function createGovernance(options: GovernanceOptions): Governance {
       return { teams, policies: judged, objectives: effective.objectives, block: renderBlock(effective) };
     },
 
+    async previewFor(session) {
+      const [{ teams, judged, effective }, noted, hasAny] = await Promise.all([
+        resolvePolicies(session),
+        listDeliveries(store.marks, session.id),
+        hasTexts(),
+      ]);
+      const revision = digestText(renderBlock(effective, { isWhole: true }));
+      return {
+        teams,
+        policies: judged,
+        objectives: effective.objectives,
+        block: hasAny && session.userId !== anonymousUser ? renderBlock(effective) : null,
+        carrier: settings().carrier,
+        deliveries: noted.map((each) => ({ ...each, isCurrent: each.revision === revision })),
+      };
+    },
+
     async contextOf(person) {
       const nothing = { policies: [], objectives: [] };
       const effective = person.userId === anonymousUser ? nothing : (await resolvePolicies(person)).effective;
@@ -245,6 +272,7 @@ export interface PolicyAdmin {
   addObjective(draft: ObjectiveDraft): Promise<ObjectiveView>;
   removeObjective(id: string): Promise<boolean>;
   preview(person: PolicyReader): Promise<GovernancePreview>;
+  previewFor(session: PromptReader): Promise<SessionGovernance>;
 }
 
 interface GovernanceParts {
@@ -307,6 +335,7 @@ export function openGovernance(parts: GovernanceParts): {
       return removed !== undefined;
     },
     preview: governance.preview,
+    previewFor: governance.previewFor,
   };
   return { governance, policies };
 }

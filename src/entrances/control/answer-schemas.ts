@@ -4,4 +4,5 @@ export * from './answers/consoles.ts';
 export * from './answers/folders.ts';
 export * from './answers/people.ts';
 export * from './answers/servers.ts';
+export * from './answers/session-details.ts';
 export * from './answers/sessions.ts';

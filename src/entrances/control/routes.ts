@@ -7,6 +7,7 @@ import { folderRoutes } from './routes/folders.ts';
 import { peopleRoutes } from './routes/people.ts';
 import { policyRoutes } from './routes/policies.ts';
 import { serverRoutes } from './routes/servers.ts';
+import { sessionDetailRoutes } from './routes/session-details.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 
 /**
@@ -15,6 +16,7 @@ import { sessionRoutes } from './routes/sessions.ts';
  */
 export const routes = {
   ...sessionRoutes,
+  ...sessionDetailRoutes,
   ...folderRoutes,
   ...credentialRoutes,
   ...peopleRoutes,

@@ -54,7 +54,7 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
       team,
       async createChild(draft, { principal }) {
         const ceiling = principal.kind === 'user' ? principal.ceiling : undefined;
-        const { record, token } = await open(draft, { ceiling });
+        const { record, token } = await open(draft, { ceiling, openedBy: 'session' });
         return config().sessions.children.token === 'agent' && principal.kind !== 'user'
           ? { record, token }
           : { record };

@@ -15,6 +15,7 @@ import type { RunGit } from '../../workspaces/session-folders/git/git.ts';
 import { createSessionFolders, type SessionFolders } from '../../workspaces/session-folders/session-folders.ts';
 import { createDirectoryAdmin, type DirectoryAdmin } from '../directory-admin.ts';
 import type { Operator } from '../gateway.ts';
+import { createSessionInspector, type SessionInspector } from '../inspect/session-inspector.ts';
 import { createSessionCleanups, type SessionCleanups } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
@@ -36,6 +37,7 @@ export interface SessionParts {
   readonly lifecycle: Lifecycle;
   readonly governance: Governance;
   readonly policies: PolicyAdmin;
+  readonly inspector: SessionInspector;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
   /** Calls the listener for each removed user. The removal waits for it. */
   onUserRemoved(listener: (userId: string) => Promise<void>): void;
@@ -107,6 +109,16 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
     lifecycle,
     governance,
     policies,
+    inspector: createSessionInspector({
+      config,
+      store,
+      keys,
+      folders,
+      team,
+      policies,
+      journal,
+      hasSeveralUsers: ofSeveralUsers,
+    }),
     open: (draft, bounds = {}) =>
       openSessionInFolder(sessions, config(), folders, draft, { ...bounds, hasSeveralUsers: ofSeveralUsers }),
     onUserRemoved: (listener) => void removalListeners.push(listener),
@@ -135,17 +147,18 @@ async function openSessionInFolder(
 
 export function createCommonOperator(storage: Storage, parts: SessionParts): CommonOperator {
   const { settings, paths, log, journal } = storage;
-  const { sessions, people, policies, folders } = parts;
+  const { sessions, people, policies, folders, inspector } = parts;
   return {
     log,
     sessions,
     people,
     policies,
     folders,
+    inspector,
     calls: journal.calls,
     searchJournal: journal.search,
     paths,
-    openSession: (draft) => parts.open(draft, { mayChooseWorkspace: true }),
+    openSession: (draft, openedBy) => parts.open(draft, { mayChooseWorkspace: true, openedBy }),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),
     async issueToken(id) {
       const token = await sessions.issueToken(id);

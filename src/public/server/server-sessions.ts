@@ -42,7 +42,7 @@ export interface ServerSessions {
   onEnded(listener: (session: SessionFacts, reason: SessionEndReason) => void): () => void;
   onRestricted(listener: (session: SessionFacts) => void): () => void;
   /** Policies and objectives in the store, with the option `governance`. */
-  readonly policies: Omit<PolicyAdmin, 'preview'>;
+  readonly policies: Omit<PolicyAdmin, 'preview' | 'previewFor'>;
   /** Says that the answers of `governance.resolve` have changed. Sessions that have the block get the new one. */
   policiesChanged(): void;
   /** The public keys that verify the signature of a policy block, as a JWK Set. */

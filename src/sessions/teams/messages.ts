@@ -23,11 +23,21 @@ export interface SessionAuthor {
   readonly trustLevel: TrustLevel;
 }
 
+/** The operator as the sender of a message. Only this sender has no id of a session, so no session can look like it. */
+export interface OperatorSender {
+  readonly sessionId: null;
+  readonly name: 'operator';
+  readonly agentId: null;
+  readonly trustLevel: null;
+}
+
+export const operatorSender: OperatorSender = { sessionId: null, name: 'operator', agentId: null, trustLevel: null };
+
 /** A message in the inbox of a session. */
 export interface SessionMessage {
   readonly id: string;
   readonly at: string;
-  readonly from: SessionAuthor;
+  readonly from: SessionAuthor | OperatorSender;
   readonly text: string;
   readonly replyTo: string | null;
 }
@@ -49,12 +59,13 @@ export interface ReadInboxOptions {
   readonly onWait?: (() => void) | undefined;
 }
 
-/** Messages between sessions. The caller has decided that the one may message the other. */
+/** Messages to sessions. The caller has decided that the sender may message the recipient. */
 export interface Messages {
   /** Sends a message and returns its id. */
   send(message: {
-    readonly from: SessionRecord;
-    readonly to: SessionRecord;
+    /** Null for the operator, who has no limit of messages per minute. */
+    readonly from: SessionRecord | null;
+    readonly to: Pick<SessionRecord, 'id'>;
     readonly text: string;
     readonly replyTo?: string | undefined;
   }): Promise<string>;
@@ -98,9 +109,13 @@ export function createMessages(store: SessionStore, waiter: ChangeWaiter, settin
       assertText(text, maxBytes);
       if (replyTo !== undefined) readNumber(replyTo, 'replyTo');
       const suffix = randomBytes(8).toString('hex');
-      const stored = { suffix, at: new Date().toISOString(), from: authorOf(from), text, replyTo: replyTo ?? null };
+      const sender = from === null ? operatorSender : authorOf(from);
+      const stored = { suffix, at: new Date().toISOString(), from: sender, text, replyTo: replyTo ?? null };
       const limits = { perMinute: maxPerMinute, messages: maxUnread, bytes: Math.max(maxInboxBytes, maxBytes * 2) };
-      const sent = await store.inboxes.send({ from: from.id, to: to.id, text: JSON.stringify(stored) }, limits);
+      const sent = await store.inboxes.send(
+        { from: from?.id ?? null, to: to.id, text: JSON.stringify(stored) },
+        limits,
+      );
       if (sent.outcome !== 'sent') throw notSentError(sent, maxPerMinute);
       return `${sent.number}-${suffix}`;
     },

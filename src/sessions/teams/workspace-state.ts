@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
+import { anonymousUser } from '../../identity/principal.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
 import { type Document, type Documents, readAllDocuments } from '../../stores/documents.ts';
-import type { JsonValue } from '../../stores/record.ts';
+import type { JsonValue, SessionRecord } from '../../stores/record.ts';
 import type { SetOptions, StateDeleted, StateKey, StateListOptions, StateWritten } from '../../stores/state.ts';
 import { defaultStateLimits } from '../../stores/store.ts';
 import { assertNoImitation } from '../check-fields.ts';
@@ -16,6 +17,19 @@ export interface StatePlace {
    * session reads is a message to it. Undefined where all share one.
    */
   readonly trustLevel: TrustLevel | undefined;
+}
+
+/**
+ * Finds the state that a session shares in a workspace. Undefined without a workspace, and for anonymous users, who are not
+ * one person.
+ */
+export function findStatePlace(
+  { userId, trustLevel }: Pick<SessionRecord, 'userId' | 'trustLevel'>,
+  workspaceId: string | undefined,
+  allowsToDirect: (workspaceId: string) => boolean,
+): StatePlace | undefined {
+  if (workspaceId === undefined || userId === anonymousUser) return undefined;
+  return { userId, workspaceId, trustLevel: allowsToDirect(workspaceId) ? undefined : trustLevel };
 }
 
 /** An entry with the session that wrote it last. */

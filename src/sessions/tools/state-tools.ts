@@ -1,6 +1,5 @@
 import * as z from 'zod';
 import { AmbitError } from '../../errors.ts';
-import { anonymousUser } from '../../identity/principal.ts';
 import { invalidCursorError, type PageCursors } from '../../stores/page-cursors.ts';
 import type { JsonValue } from '../../stores/record.ts';
 import type {
@@ -15,7 +14,7 @@ import type { Gone, StateLimits } from '../../stores/store.ts';
 import { sessionGoneError } from '../session.ts';
 import { authorOf, type SessionAuthor } from '../teams/messages.ts';
 import { type AllowsToDirect, effectiveWorkspace } from '../teams/peers.ts';
-import type { StatePlace, WorkspaceState } from '../teams/workspace-state.ts';
+import { findStatePlace, type StatePlace, type WorkspaceState } from '../teams/workspace-state.ts';
 import { authorSchema } from './message-tools.ts';
 import { type SessionReach, sessionNotFoundError } from './reach.ts';
 import { assertJsonDepth, defineTool, sessionArgument, type Tool, type ToolCaller } from './tool.ts';
@@ -71,16 +70,14 @@ export function stateTools(parts: StateToolsParts): readonly Tool[] {
     if (args.scope !== 'workspace') return stateOfSession(ofSessions, record.id, caller);
     const workspaceId = effectiveWorkspace(record, caller.session);
     if (workspaceId === undefined) throw new AmbitError('WORKSPACE_REQUIRED');
-    const { userId } = record;
-    // They are not one person.
-    if (userId === anonymousUser) {
+    const place = findStatePlace(record, workspaceId, allowsToDirect);
+    if (place === undefined) {
       throw new AmbitError('REQUEST_INVALID', {
         what: 'Anonymous callers share no state.',
         hint: 'Keep the value in the state of the session: leave out "scope".',
       });
     }
-    const trustLevel = allowsToDirect(workspaceId) ? undefined : record.trustLevel;
-    return stateOfWorkspace(workspaceState, { userId, workspaceId, trustLevel }, authorOf(record));
+    return stateOfWorkspace(workspaceState, place, authorOf(record));
   }
 
   return [

@@ -10,16 +10,17 @@ export function createMemoryInboxes(
   return {
     async send(message, limits) {
       checkMessage(message, limits);
-      const [sender, recipient] = [sessions.findLive(message.from), sessions.findLive(message.to)];
-      if ('outcome' in sender) return { outcome: 'sender-gone' };
+      const sender = message.from === null ? undefined : sessions.findLive(message.from);
+      if (sender !== undefined && 'outcome' in sender) return { outcome: 'sender-gone' };
+      const recipient = sessions.findLive(message.to);
       if ('outcome' in recipient) return recipient;
-      const pace = paceMessage(sender.messagePaceUs, limits, sessions.now());
-      if ('retryAfterMs' in pace) return { outcome: 'paced', ...pace };
+      const pace = sender && paceMessage(sender.messagePaceUs, limits, sessions.now());
+      if (pace !== undefined && 'retryAfterMs' in pace) return { outcome: 'paced', ...pace };
       const { inbox } = recipient;
       if (inbox.length >= limits.messages) return { outcome: 'full', limit: 'messages' };
       const bytes = inbox.reduce((sum, { text }) => sum + Buffer.byteLength(text), Buffer.byteLength(message.text));
       if (bytes > limits.bytes) return { outcome: 'full', limit: 'bytes' };
-      sender.messagePaceUs = pace.paceUs;
+      if (sender !== undefined && pace !== undefined) sender.messagePaceUs = pace.paceUs;
       recipient.lastMessage++;
       inbox.push({ number: recipient.lastMessage, text: message.text });
       feed.publish({ kind: 'message', id: recipient.id, here: true });

@@ -2,23 +2,26 @@ import { checkMessage, checkMessageList } from '../checks.ts';
 import { type MessageSent, maxMessagePageBytes, type SessionInboxes } from '../inbox.ts';
 import { parseGone, prepareScript, type RedisConnection, toList } from './connection.ts';
 
-/** Numbers without gaps, since only the oldest messages are deleted: `mf` is the last deleted one, `mn` the last one. */
+/** A message of the operator has an empty sender. Numbers without gaps, since only the oldest messages are deleted: `mf` is the last deleted one, `mn` the last one. */
 const sendScript = prepareScript(`
 local from, to, text, per_minute, most, most_bytes = unpack(ARGV, 2)
-local sender = load(from)
-if gone(sender) then return { 'sender-gone' } end
+local has_sender = from ~= ''
+if has_sender and gone(load(from)) then return { 'sender-gone' } end
 local s = load(to)
 local why = gone(s)
 if why then return { why } end
-local step = math.floor(60000000 / tonumber(per_minute))
-local pace = math.max(tonumber(redis.call('HGET', P .. 's:' .. from, 'mq') or 0), T * 1000) + step
-local wait = math.ceil((pace - tonumber(per_minute) * step - T * 1000) / 1000)
-if wait > 0 then return { 'paced', int(wait) } end
+local pace
+if has_sender then
+  local step = math.floor(60000000 / tonumber(per_minute))
+  pace = math.max(tonumber(redis.call('HGET', P .. 's:' .. from, 'mq') or 0), T * 1000) + step
+  local wait = math.ceil((pace - tonumber(per_minute) * step - T * 1000) / 1000)
+  if wait > 0 then return { 'paced', int(wait) } end
+end
 local f = redis.call('HMGET', P .. 's:' .. to, 'mf', 'mn', 'mb')
 local first, last, bytes = tonumber(f[1] or 0), tonumber(f[2] or 0), tonumber(f[3] or 0)
 if last - first >= tonumber(most) then return { 'full', 'messages' } end
 if bytes + #text > tonumber(most_bytes) then return { 'full', 'bytes' } end
-redis.call('HSET', P .. 's:' .. from, 'mq', int(pace))
+if pace then redis.call('HSET', P .. 's:' .. from, 'mq', int(pace)) end
 redis.call('HSET', P .. 's:' .. to, 'mn', int(last + 1), 'mb', int(bytes + #text))
 redis.call('HSET', P .. 'i:' .. to, int(last + 1), text)
 tell_of('message', to, int(last + 1))
@@ -63,7 +66,7 @@ export function createRedisInboxes(connection: RedisConnection, origin: string):
       checkMessage(message, limits);
       const { from, to, text } = message;
       const { perMinute, messages, bytes } = limits;
-      const reply = await connection.run(sendScript, from, to, text, perMinute, messages, bytes, origin);
+      const reply = await connection.run(sendScript, from ?? '', to, text, perMinute, messages, bytes, origin);
       const [status, detail] = toList(reply);
       const gone = parseGone(status);
       if (gone !== undefined) return gone;

@@ -24,19 +24,20 @@ export function createSqliteInboxes(
       const { from, to, text } = message;
       return writeAndNotify((database): MessageSent => {
         const at = now();
-        const sender = findLiveRow(database, from, at);
-        if ('outcome' in sender) return { outcome: 'sender-gone' };
+        const sender = from === null ? undefined : findLiveRow(database, from, at);
+        if (sender !== undefined && 'outcome' in sender) return { outcome: 'sender-gone' };
         const recipient = findLiveRow(database, to, at);
         if ('outcome' in recipient) return recipient;
-        const pace = paceMessage(sender.message_pace_us, limits, at);
-        if ('retryAfterMs' in pace) return { outcome: 'paced', ...pace };
+        const pace = sender && paceMessage(sender.message_pace_us, limits, at);
+        if (pace !== undefined && 'retryAfterMs' in pace) return { outcome: 'paced', ...pace };
         const held = database
           .prepare('SELECT count(*) AS messages, coalesce(sum(bytes), 0) AS bytes FROM messages WHERE session_id = ?')
           .get(to) as { messages: number; bytes: number };
         const bytes = Buffer.byteLength(text);
         if (held.messages >= limits.messages) return { outcome: 'full', limit: 'messages' };
         if (held.bytes + bytes > limits.bytes) return { outcome: 'full', limit: 'bytes' };
-        database.prepare('UPDATE sessions SET message_pace_us = ? WHERE id = ?').run(pace.paceUs, from);
+        if (pace !== undefined)
+          database.prepare('UPDATE sessions SET message_pace_us = ? WHERE id = ?').run(pace.paceUs, from);
         const { number } = database
           .prepare('UPDATE sessions SET last_message = last_message + 1 WHERE id = ? RETURNING last_message AS number')
           .get(to) as { number: number };

@@ -101,6 +101,12 @@ test('every address answers as its row says', async () => {
   await ask('GET /api/v1/sessions/{id}/servers', { id });
   await ask('POST /api/v1/sessions/{id}/servers', { id, body: { via: 'gateway' } });
   await ask('POST /api/v1/sessions/{id}/tokens', { id });
+  await ask('GET /api/v1/sessions/{id}/context', { id });
+  await ask('GET /api/v1/sessions/{id}/policies', { id });
+  await ask('GET /api/v1/sessions/{id}/state', { id, query: { limit: '5' } });
+  const { messageId } = await ask('POST /api/v1/sessions/{id}/messages', { id, body: { text: 'Look at the beans.' } });
+  const { messages } = await ask('GET /api/v1/sessions/{id}/messages', { id });
+  expect(messages).toMatchObject([{ id: messageId, from: { sessionId: null, name: 'operator' } }]);
   const explained = { tool: 'notes__add', args: '{"plant":"weed"}' };
   const { rules } = await ask('POST /api/v1/sessions/{id}/explain', { id, body: explained });
   expect(rules).toHaveLength(1);

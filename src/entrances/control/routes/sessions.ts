@@ -238,7 +238,7 @@ async function createSession(gateway: Operator, { body }: RouteRequest<{ body: t
   }
   const { parentId, ...rest } = body;
   const parent = parentId === undefined ? {} : { parentId: (await findRecord(gateway, parentId, true)).id };
-  const { record, token } = await gateway.openSession({ ...rest, ...parent });
+  const { record, token } = await gateway.openSession({ ...rest, ...parent }, 'control-api');
   return { ...sessionViewOf(record), token };
 }
 

@@ -59,6 +59,7 @@ export function createNewSession(changes: Partial<NewSession> = {}): NewSession 
     permissions: ['notes:read'],
     servers: null,
     metadata,
+    origin: { by: 'key', given: ['trustLevel'], restricted: [] },
     tokenDigests: ['d1'],
     ttlSeconds: 60,
     lifetimeSeconds: 600,

@@ -62,6 +62,26 @@ export function testInboxes(test: DefineTest): void {
     assert.equal((await store.inboxes.send(next, slow)).outcome, 'sent');
   });
 
+  test('a message without a sender has no rate, but the recipient and its inbox are checked', async (storeTest) => {
+    const { store, open } = storeTest;
+    const { id: to } = await open();
+    const watcher = watchStore(store);
+    const few = { perMinute: 1, messages: 2, bytes: 100_000 };
+    for (const number of [1, 2]) {
+      const sent = await store.inboxes.send({ from: null, to, text: `m${number}` }, few);
+      assert.deepEqual(sent, { outcome: 'sent', number });
+    }
+    await watcher.waitFor((change) => change.kind === 'message' && change.id === to, 'the message');
+    assert.deepEqual(await readTexts(store, to), ['m1', 'm2']);
+    const full = { outcome: 'full', limit: 'messages' } as const;
+    assert.deepEqual(await store.inboxes.send({ from: null, to, text: 'x' }, few), full);
+    const missing = await store.inboxes.send({ from: null, to: 'unknown', text: 'x' }, few);
+    assert.deepEqual(missing, { outcome: 'missing' });
+    await store.end(to);
+    const ended = await store.inboxes.send({ from: null, to, text: 'x' }, few);
+    assert.deepEqual(ended, { outcome: 'ended', reason: 'ended' });
+  });
+
   test('both sessions must be live, and messages end with the recipient', async ({ store, open, advance }) => {
     const [from, to] = [(await open()).id, (await open({ id: 'the-recipient', ttlSeconds: 30 })).id];
     await store.inboxes.send({ from, to, text: 'x' }, limits);
