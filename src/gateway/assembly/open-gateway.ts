@@ -55,7 +55,13 @@ function createGateway(
     get config() {
       return settings.config();
     },
-    running: { startedAt: Date.now(), logFile, serverLogs: activity.logs, processCount: activity.processCount },
+    running: {
+      startedAt: Date.now(),
+      logFile,
+      serverLogs: activity.logs,
+      processCount: activity.processCount,
+      activity: observability.sessionActivity,
+    },
     listServers: async () =>
       describeServers(settings.servers().values(), approvals, {
         activity,

@@ -8,6 +8,7 @@ import type { Webhook, WebhookOptions } from '../../sessions/events/webhook.ts';
 import { type OpenedSession, type OpeningBounds, openSession } from '../../sessions/open-session.ts';
 import { quotasFromConfig } from '../../sessions/quotas.ts';
 import { restrictSession } from '../../sessions/restrict.ts';
+import { createEndedSessions, type EndedSessions } from '../../sessions/search/ended-sessions.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import { openTeam, type Team } from '../../sessions/teams/open-team.ts';
@@ -18,6 +19,9 @@ import type { Operator } from '../gateway.ts';
 import { createSessionCleanups, type SessionCleanups } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
+
+/** The longest time until the feed of a store reports a change. */
+const feedDelayMs = 1000;
 
 /** The members of an operator that are the same with and without a gateway. */
 type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess' | 'running' | 'config' | 'listServers'>;
@@ -34,6 +38,7 @@ export interface SessionParts {
   /** Users, teams and keys for the operator. Changes apply to all processes and are recorded. */
   readonly people: DirectoryAdmin;
   readonly lifecycle: Lifecycle;
+  readonly endedSessions: EndedSessions;
   readonly governance: Governance;
   readonly policies: PolicyAdmin;
   open(draft: SessionDraft, bounds?: OpeningBounds): Promise<OpenedSession>;
@@ -50,6 +55,13 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   const { dataDir } = paths;
   const lifecycle = createLifecycle(store);
   closing.push(lifecycle.close);
+  const endedSessions = createEndedSessions({ store, lifecycle });
+  let lastEndedAt = Number.NEGATIVE_INFINITY;
+  closing.push(async () => {
+    // The feed reports an end a moment later.
+    if (performance.now() - lastEndedAt < feedDelayMs) await storage.feedFlushed();
+    await endedSessions.close();
+  });
   const webhook = await openWebhook(first.events.webhook, { dataDir, lifecycle, log });
   let delivering: Promise<void> | undefined;
   const deliverLast = () => {
@@ -61,6 +73,9 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   const cleanups = createSessionCleanups();
   closing.push(cleanups.finished);
   const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasFromConfig(config()) });
+  sessions.onEnded((_, reason) => {
+    if (reason !== 'unloaded') lastEndedAt = performance.now();
+  });
   const team = openTeam({
     store,
     sessions,
@@ -86,7 +101,11 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   };
   const removalListeners: ((userId: string) => Promise<void>)[] = [];
   const onUserRemoved = async (userId: string) =>
-    void (await Promise.all([team.forgetUser(userId), ...removalListeners.map((hear) => hear(userId))]));
+    void (await Promise.all([
+      team.forgetUser(userId),
+      endedSessions.forgetUser(userId),
+      ...removalListeners.map((hear) => hear(userId)),
+    ]));
   const { governance, policies } = openGovernance({
     store,
     settings: () => config().governance,
@@ -105,6 +124,7 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
     directory,
     people: createDirectoryAdmin({ directory, sessions, config, journal, onUserRemoved }),
     lifecycle,
+    endedSessions,
     governance,
     policies,
     open: (draft, bounds = {}) =>
@@ -135,12 +155,13 @@ async function openSessionInFolder(
 
 export function createCommonOperator(storage: Storage, parts: SessionParts): CommonOperator {
   const { settings, paths, log, journal } = storage;
-  const { sessions, people, policies, folders } = parts;
+  const { sessions, people, policies, endedSessions, folders } = parts;
   return {
     log,
     sessions,
     people,
     policies,
+    endedSessions,
     folders,
     calls: journal.calls,
     searchJournal: journal.search,

@@ -24,7 +24,7 @@ import {
   maxPageBytes,
 } from '../documents.ts';
 import { createChangeFeed } from '../feed.ts';
-import { createLeaseId } from '../quota.ts';
+import { countAheadMs, createLeaseId } from '../quota.ts';
 import { applyChange, isRestricted, type SessionChange, toBody } from '../record.ts';
 import { isReference } from '../session-references.ts';
 import {
@@ -41,11 +41,13 @@ import { openConnection, type SqliteConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
 import {
+  countChildren,
   createRow,
   endSessionRow,
   findGone,
   findLiveRow,
   findRows,
+  findUsageRow,
   isSweepDue,
   listRows,
   readRow,
@@ -172,11 +174,20 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     async usage(id) {
       checkId(id);
       return connection.read((database) => {
-        const row = findLiveRow(database, id, now());
+        const at = now();
+        const row = findUsageRow(database, id, at);
         if ('outcome' in row) return undefined;
-        const leases = listHeldLeases(database, id, now());
+        const leases = listHeldLeases(database, id, at);
         const underWay = leases.reduce((sum, { places }) => sum + places, 0);
-        return { calls: row.calls, bytes: row.bytes, underWay, leases };
+        const aheadMs = countAheadMs(row.pace_us, at);
+        return {
+          calls: row.calls,
+          bytes: row.bytes,
+          underWay,
+          aheadMs,
+          children: countChildren(database, id, at),
+          leases,
+        };
       });
     },
 
