@@ -61,8 +61,14 @@ export interface ActivityTracker {
   get(sessionId: string): SessionActivity | undefined;
   /** The number of the last change to any session. */
   lastChange(): number;
-  /** Lists the sessions that changed after this change. */
-  changedSince(change: number): Iterable<SessionActivity & { readonly id: string }>;
+  /**
+   * Lists the sessions that changed after this change, at most so many: those first that changed first. The result names
+   * the change up to which they are listed.
+   */
+  changedSince(
+    change: number,
+    most: number,
+  ): { readonly sessions: readonly (SessionActivity & { readonly id: string })[]; readonly change: number };
   /** Counts the calls of all sessions that have ended. */
   totalCalls(): number;
 }
@@ -160,11 +166,16 @@ export function createActivityTracker(options: {
 
     lastChange: () => lastChange,
 
-    *changedSince(change) {
+    changedSince(change, most) {
+      if (lastChange === change) return { sessions: [], change };
       const at = now();
-      for (const session of tracked.values()) {
-        if (session.change > change) yield { id: session.id, ...describe(session, at) };
+      let upTo = lastChange;
+      let changed = [...tracked.values()].filter((session) => session.change > change);
+      if (changed.length > most) {
+        changed = changed.sort((one, other) => one.change - other.change).slice(0, most);
+        upTo = changed.at(-1)?.change ?? change;
       }
+      return { sessions: changed.map((session) => ({ id: session.id, ...describe(session, at) })), change: upTo };
     },
 
     totalCalls: () => total,
