@@ -60,7 +60,7 @@ export interface GatewayProcess {
   readonly serverLogs: ServerLogs;
   /** Counts the processes of servers. */
   processCount(): number;
-  /** What the sessions do in this process. */
+  /** Tracks what the sessions do in this process. */
   readonly activity: ActivityTracker;
 }
 

@@ -109,7 +109,7 @@ export interface SessionsOptions {
 export const maxTokens = 16;
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { store, bounds, now = () => performance.now() } = options;
+  const { store, bounds, quotas = () => ({}), now = () => performance.now() } = options;
   const openedListeners: ((session: Session) => void)[] = [];
   const endedListeners: ((session: Session, reason: UnloadReason) => void)[] = [];
   const restrictedListeners: ((session: Session, before: Session) => void)[] = [];
@@ -117,7 +117,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     store,
     now,
     maxSessions: bounds.maxSessions,
-    quotas: options.quotas ?? (() => ({})),
+    quotas,
     ...(options.wait && { wait: options.wait }),
     onRestricted: (session, before) => {
       for (const listener of restrictedListeners) listener(session, before);
@@ -173,17 +173,6 @@ export function createSessions(options: SessionsOptions): Sessions {
     },
   });
 
-  function limitsOf({ quotas: own }: Pick<SessionRecord, 'quotas'>): Limits {
-    return narrowQuotas(options.quotas?.() ?? {}, own ?? undefined).session ?? {};
-  }
-
-  async function readUse(record: SessionRecord): Promise<SessionUse | undefined> {
-    const use = await loaded.readUse(record.id);
-    if (use === undefined) return undefined;
-    const { aheadMs, ...rest } = use;
-    return { ...rest, paceUsed: Math.ceil((aheadMs * (limitsOf(record).callsPerMinute ?? 0)) / 60_000) };
-  }
-
   return {
     create: createSessionCreation({ store, bounds, loaded, writer, openedListeners }),
 
@@ -209,17 +198,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     list: (filter, page) => store.list(filter, page),
     loaded: loaded.all,
     usage: loaded.measureUse,
-    limitsOf,
-
-    async readUses(records) {
-      const uses: (SessionUse | undefined)[] = [];
-      for (let from = 0; from < records.length; from += usesAtOnce) {
-        // Other work goes first in between: some stores answer without waiting.
-        if (from > 0) await nextTick();
-        uses.push(...(await Promise.all(records.slice(from, from + usesAtOnce).map(readUse))));
-      }
-      return uses;
-    },
+    ...createUseReader(loaded, quotas),
 
     acquire,
     acquireIdle,
@@ -258,6 +237,34 @@ export function createSessions(options: SessionsOptions): Sessions {
     async close() {
       stopFollowing();
       await loaded.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
+    },
+  };
+}
+
+function createUseReader(
+  loaded: Pick<LoadedSessions, 'readUse'>,
+  quotas: () => Quotas,
+): Pick<Sessions, 'readUses' | 'limitsOf'> {
+  const limitsOf = ({ quotas: own }: Pick<SessionRecord, 'quotas'>): Limits =>
+    narrowQuotas(quotas(), own ?? undefined).session ?? {};
+
+  async function readUse(record: SessionRecord): Promise<SessionUse | undefined> {
+    const use = await loaded.readUse(record.id);
+    if (use === undefined) return undefined;
+    const { aheadMs, ...rest } = use;
+    return { ...rest, paceUsed: Math.ceil((aheadMs * (limitsOf(record).callsPerMinute ?? 0)) / 60_000) };
+  }
+
+  return {
+    limitsOf,
+    async readUses(records) {
+      const uses: (SessionUse | undefined)[] = [];
+      for (let from = 0; from < records.length; from += usesAtOnce) {
+        // Other work goes first in between: some stores answer without waiting.
+        if (from > 0) await nextTick();
+        uses.push(...(await Promise.all(records.slice(from, from + usesAtOnce).map(readUse))));
+      }
+      return uses;
     },
   };
 }

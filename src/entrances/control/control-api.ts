@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
-import { type ServerLogAnswer, serveEvents, serveServerLog } from './event-streams.ts';
+import { type LiveSource, type ServerLogAnswer, serveEvents, serveServerLog } from './event-streams.ts';
 import { readProcessStart } from './gateway-registry.ts';
 import { handleControlRequest } from './handle-request.ts';
 import { type ControlAnswer, createProblem } from './route.ts';
@@ -26,12 +26,6 @@ export interface ControlApi {
  */
 export function createControlApi(gateway: Gateway, address: () => string | undefined, onStop?: () => void): ControlApi {
   const readers = new Set<ServerResponse>();
-  const { activity, processCount } = gateway.running;
-  const live = {
-    activity,
-    countProcesses: processCount,
-    countSessions: () => gateway.live().sessions,
-  };
 
   /** Records every request that changes something, however it ended, and every other request that was refused. */
   function recordOutcome(request: IncomingMessage, status: number, by: string | undefined, code?: string): void {
@@ -103,7 +97,7 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
         const isEvents = path.startsWith(eventsPath);
         return serveStream(request, response, by, () =>
           isEvents
-            ? serveEvents(gateway.lifecycle, request, response, wantsActivity(path) ? { live } : {})
+            ? serveEvents(gateway.lifecycle, request, response, wantsActivity(path) ? { live: readLive(gateway) } : {})
             : followServerLog(request, response, by),
         );
       }
@@ -128,6 +122,11 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
       for (const response of readers) response.end();
     },
   };
+}
+
+function readLive({ running, live }: Gateway): LiveSource {
+  const { activity, processCount: countProcesses } = running;
+  return { activity, countProcesses, countSessions: () => live().sessions };
 }
 
 function readProblemCode({ body, isProblem }: ControlAnswer): string | undefined {

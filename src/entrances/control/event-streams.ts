@@ -130,8 +130,8 @@ export function serveEvents(
   });
 }
 
-/** What a gateway does now. */
-interface LiveSource {
+/** The source of reports about what a gateway does. */
+export interface LiveSource {
   readonly activity: Pick<ActivityTracker, 'lastChange' | 'changedSince' | 'totalCalls'>;
   countProcesses(): number;
   countSessions(): number;

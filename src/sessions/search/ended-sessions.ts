@@ -2,7 +2,7 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import type { Document } from '../../stores/documents.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import type { SessionStore } from '../../stores/store.ts';
-import type { Lifecycle, LifecycleStep } from '../events/lifecycle.ts';
+import type { Lifecycle } from '../events/lifecycle.ts';
 import type { SessionEndReason } from '../session.ts';
 import { createPause, retentionMs } from './session-digests.ts';
 
@@ -59,15 +59,16 @@ interface EndedSessionsOptions {
   readonly maxPerDay?: number;
 }
 
-type EndedStep = Pick<LifecycleStep, 'at'> & { readonly sessionId: string };
+interface EndedStep {
+  readonly sessionId: string;
+  readonly at: number;
+}
 
 const dayMs = 86_400_000;
 const saveDelayMs = 200;
 const retryMs = 5000;
 /** Beyond this, the sessions that ended first are not listed. */
 const maxPending = 10_000;
-/** The entries that are written at once. */
-const writtenAtOnce = 20;
 const defaultMaxPerDay = 10_000;
 /** The share of a full day that is deleted. */
 const droppedShare = 0.05;
@@ -109,12 +110,9 @@ export function createEndedSessions(options: EndedSessionsOptions): EndedSession
     }, ms).unref();
   }
 
+  /** Asks the store one thing after the other, so that it stays free for calls. */
   async function saveAll(): Promise<void> {
-    while (pending.size > 0) {
-      const some = [...pending.values()].slice(0, writtenAtOnce);
-      const left = await Promise.all(some.map((step) => saveOne(step)));
-      if (left.includes('later')) return saveLater(retryMs);
-    }
+    for (const step of pending.values()) if ((await saveOne(step)) === 'later') return saveLater(retryMs);
   }
 
   async function saveOne(step: EndedStep): Promise<'done' | 'later'> {
@@ -172,9 +170,9 @@ export function createEndedSessions(options: EndedSessionsOptions): EndedSession
   }
 
   const sweepTimer = setInterval(sweepDaily, sweepEveryMs).unref();
-  const stop = lifecycle.onStep(({ sessionId, type, at, here }) => {
+  const stop = lifecycle.onStep(({ sessionId, type, here }) => {
     if (!here || sessionId === undefined || type === 'created' || type === 'restricted') return;
-    pending.set(sessionId, { sessionId, at });
+    pending.set(sessionId, { sessionId, at: now() });
     const [oldest = sessionId] = pending.keys();
     if (pending.size > maxPending) pending.delete(oldest);
     saveLater(saveDelayMs);

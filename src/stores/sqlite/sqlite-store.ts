@@ -24,7 +24,7 @@ import {
   maxPageBytes,
 } from '../documents.ts';
 import { createChangeFeed } from '../feed.ts';
-import { countAheadMs, createLeaseId } from '../quota.ts';
+import { createLeaseId } from '../quota.ts';
 import { applyChange, isRestricted, type SessionChange, toBody } from '../record.ts';
 import { isReference } from '../session-references.ts';
 import {
@@ -36,18 +36,16 @@ import {
   type Updated,
 } from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
-import { admitRow, listHeldLeases, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
+import { admitRow, readUsage, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection, type SqliteConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
 import {
-  countChildren,
   createRow,
   endSessionRow,
   findGone,
   findLiveRow,
   findRows,
-  findUsageRow,
   isSweepDue,
   listRows,
   readRow,
@@ -173,22 +171,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     },
     async usage(id) {
       checkId(id);
-      return connection.read((database) => {
-        const at = now();
-        const row = findUsageRow(database, id, at);
-        if ('outcome' in row) return undefined;
-        const leases = listHeldLeases(database, id, at);
-        const underWay = leases.reduce((sum, { places }) => sum + places, 0);
-        const aheadMs = countAheadMs(row.pace_us, at);
-        return {
-          calls: row.calls,
-          bytes: row.bytes,
-          underWay,
-          aheadMs,
-          children: countChildren(database, id, at),
-          leases,
-        };
-      });
+      return connection.read((database) => readUsage(database, id, now()));
     },
 
     state: createSqliteState(connection, {
