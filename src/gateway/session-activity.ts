@@ -1,6 +1,6 @@
 import { copyText } from '../lib/text/copy-text.ts';
 import { readToolName } from '../upstreams/access/tool-access.ts';
-import { allServers, type Exchange } from './exchange.ts';
+import { allServers, type Exchange, type JournalDraft } from './exchange.ts';
 
 /** The work of one session in this process, for people who watch it. */
 export interface SessionActivity {
@@ -28,7 +28,7 @@ export interface TrackedCall {
   next: TrackedCall | undefined;
 }
 
-interface TrackedSession {
+export interface TrackedSession {
   readonly id: string;
   calls: number;
   errors: number;
@@ -51,11 +51,8 @@ export interface ActivityTracker {
   /** Begins a call that was admitted. The result must be given to `end`, once. */
   begin(sessionId: string, exchange: Exchange): TrackedCall;
   end(call: TrackedCall): void;
-  /**
-   * Counts a call that has ended or was refused. One that was never begun is counted only if `isLive`: a session that has
-   * ended must not be tracked again.
-   */
-  count(sessionId: string, isError: boolean, isLive: boolean): void;
+  /** Counts a call that has ended or was refused. If it was never begun, its session is tracked only if `isLive`. */
+  count(entry: JournalDraft, isError: boolean, isLive: boolean): void;
   forget(sessionId: string): void;
   /** Undefined for a session that has made no call in this process. */
   get(sessionId: string): SessionActivity | undefined;
@@ -128,6 +125,8 @@ export function createActivityTracker(options: {
       const session = track(sessionId);
       const since = now();
       const previous = session.newest;
+      // A session that ends during the call is forgotten, and the call is counted in vain.
+      exchange.entry.tracked = session;
       const call: TrackedCall = { session, exchange, since, previous, next: undefined };
       if (previous !== undefined) previous.next = call;
       session.newest = call;
@@ -145,9 +144,9 @@ export function createActivityTracker(options: {
       session.change = ++lastChange;
     },
 
-    count(sessionId, isError, isLive) {
+    count({ tracked: begun, sessionId }, isError, isLive) {
       total++;
-      const session = isLive ? track(sessionId) : tracked.get(sessionId);
+      const session = begun ?? (isLive && sessionId !== undefined ? track(sessionId) : undefined);
       if (session === undefined) return;
       const at = now();
       session.calls++;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { allServers, type Exchange, emptyJournalDraft } from '../../src/gateway/exchange.ts';
-import { createActivityTracker } from '../../src/gateway/session-activity.ts';
+import { type ActivityTracker, createActivityTracker } from '../../src/gateway/session-activity.ts';
 import { readMessage } from '../../src/protocol/message.ts';
 
 /** A call as the stage `admit` sees it. */
@@ -20,15 +20,21 @@ function createTracker(maxSessions = 100) {
   };
 }
 
+/** Makes a call that ends at once, as the stages `admit` and `record` see it. */
+function makeCall(tracker: ActivityTracker, id: string, isError = false): void {
+  const call = createCall('add');
+  tracker.end(tracker.begin(id, call));
+  tracker.count(call.entry, isError, false);
+}
+
 const zeros = (count: number) => Array(count).fill(0);
 
 test('calls are counted in slots of 10 s that age, also while the session is silent', () => {
   const { tracker, advance } = createTracker();
   expect(tracker.get('a')).toBeUndefined();
-  tracker.end(tracker.begin('a', createCall('add')));
-  for (const isError of [false, true, false]) tracker.count('a', isError, false);
+  for (const isError of [false, true, false]) makeCall(tracker, 'a', isError);
   advance(10_000);
-  tracker.count('a', false, false);
+  makeCall(tracker, 'a');
   expect(tracker.get('a')).toEqual({
     calls: 4,
     errors: 1,
@@ -41,10 +47,10 @@ test('calls are counted in slots of 10 s that age, also while the session is sil
   advance(280_000);
   expect(tracker.get('a')?.recent).toEqual([3, 1, ...zeros(28)]);
   advance(10_000);
-  tracker.count('a', false, false);
+  makeCall(tracker, 'a');
   expect(tracker.get('a')).toMatchObject({ calls: 5, recent: [1, ...zeros(28), 1] });
   advance(24 * 3_600_000);
-  tracker.count('a', false, false);
+  makeCall(tracker, 'a');
   expect(tracker.get('a')?.recent).toEqual([...zeros(29), 1]);
 });
 
@@ -67,14 +73,16 @@ test('the current call is the one under way that started last, and its name is s
 
 test('a session that has ended is tracked again neither by a call that ends nor by a refusal', () => {
   const { tracker } = createTracker();
-  const call = tracker.begin('a', createCall('session_end'));
+  const ending = createCall('session_end');
+  const call = tracker.begin('a', ending);
   tracker.forget('a');
   tracker.end(call);
-  tracker.count('a', false, false);
+  tracker.count(ending.entry, false, false);
+  tracker.count({ ...emptyJournalDraft(), sessionId: 'a' }, true, false);
   expect(tracker.get('a')).toBeUndefined();
-  tracker.count('b', true, true);
+  tracker.count({ ...emptyJournalDraft(), sessionId: 'b' }, true, true);
   expect(tracker.get('b')).toMatchObject({ calls: 1, errors: 1 });
-  expect(tracker.totalCalls()).toBe(2);
+  expect(tracker.totalCalls()).toBe(3);
 });
 
 test('a bounded number of sessions is tracked: the idle ones that called least recently go', () => {
@@ -94,7 +102,7 @@ test('a bounded number of sessions is tracked: the idle ones that called least r
 test('a reader gets each changed session once, those first that changed first, in bounded reports', () => {
   const { tracker } = createTracker();
   const start = tracker.lastChange();
-  for (const id of ['a', 'b', 'c', 'a']) tracker.count(id, false, true);
+  for (const id of ['a', 'b', 'c', 'a']) makeCall(tracker, id);
   const first = tracker.changedSince(start, 2);
   expect(first.sessions.map(({ id, calls }) => [id, calls])).toEqual([
     ['b', 1],

@@ -83,9 +83,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
       if (isToolCall(message)) {
         if (refusedFor === undefined) noteToolOf(exchange, options);
-        // A call that was admitted has begun already, so its session is tracked unless it has ended.
-        const isLive = refusedFor === 'QUOTA_EXCEEDED' && !entry.admitted;
-        if (entry.sessionId !== undefined) sessionActivity.count(entry.sessionId, outcome !== 'ok', isLive);
+        sessionActivity.count(entry, outcome !== 'ok', refusedFor === 'QUOTA_EXCEEDED');
       }
       if (hasLine(exchange, refusedFor))
         journal.recordCall({
