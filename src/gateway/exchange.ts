@@ -10,6 +10,7 @@ import { readTrace, type Trace, type TraceHeaders } from '../protocol/trace.ts';
 import type { Session } from '../sessions/session.ts';
 import type { ServerDefinition, Upstream } from '../upstreams/definition.ts';
 import type { Caller } from '../upstreams/links/caller.ts';
+import type { TrackedSession } from './session-activity.ts';
 
 /** The address of all servers. No server can have this name. */
 export const allServers = '*';
@@ -35,6 +36,8 @@ export interface JournalDraft {
   pid: number | undefined;
   /** The exchange whose result was returned from the cache. */
   cached: string | undefined;
+  /** The activity of the session, if the request is a call of a tool that was admitted. */
+  tracked: TrackedSession | undefined;
   /** The server and the time that it took; only with tracing. */
   upstreamTiming: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
@@ -52,6 +55,7 @@ export function emptyJournalDraft(): JournalDraft {
     upstreamName: undefined,
     pid: undefined,
     cached: undefined,
+    tracked: undefined,
     upstreamTiming: undefined,
   };
 }

@@ -13,6 +13,7 @@ import type { OnInstall } from '../sandbox/packages/package-store.ts';
 import type { SandboxState } from '../sandbox/runners.ts';
 import type { Lifecycle } from '../sessions/events/lifecycle.ts';
 import type { OpenedSession } from '../sessions/open-session.ts';
+import type { EndedSessions } from '../sessions/search/ended-sessions.ts';
 import type { Restriction, Session, SessionDraft } from '../sessions/session.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { Use } from '../stores/admission.ts';
@@ -31,6 +32,7 @@ import type { CallExplanation } from './inspect/explain-call.ts';
 import type { SessionInspector } from './inspect/session-inspector.ts';
 import type { ServerListener } from './observer.ts';
 import type { ServerLogs, ServerOverview } from './server-activity.ts';
+import type { ActivityTracker } from './session-activity.ts';
 import type { Next, StageList } from './stage.ts';
 import type { Identify } from './stages/authenticate.ts';
 import type { TransportRequest, TransportResult } from './stages/handle-transport.ts';
@@ -63,6 +65,8 @@ export interface GatewayProcess {
   readonly consoles: Consoles;
   /** Counts the processes of servers. */
   processCount(): number;
+  /** Tracks what the sessions do in this process. */
+  readonly activity: ActivityTracker;
 }
 
 /** The parts behind the control API. A gateway has them, and a command without a gateway opens only these. */
@@ -73,6 +77,7 @@ export interface Operator {
   /** Users, teams and keys. Changes apply to all processes and are recorded. */
   readonly people: DirectoryAdmin;
   readonly policies: PolicyAdmin;
+  readonly endedSessions: Pick<EndedSessions, 'list'>;
   /** The own folders of sessions. */
   readonly folders: SessionFolders;
   /** Shows what is known about one session, and sends it messages. */

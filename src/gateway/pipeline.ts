@@ -12,6 +12,7 @@ import type { Exchange, SessionExchange } from './exchange.ts';
 import type { ToolListeners } from './lists/announce-lists.ts';
 import type { CreateListReply } from './routing/collect-lists.ts';
 import type { ServerCallers } from './routing/server-callers.ts';
+import type { ActivityTracker } from './session-activity.ts';
 import type { TransportStore } from './sessions/transport-store.ts';
 import { type StageList, startPipeline } from './stage.ts';
 import { addPolicyBlock } from './stages/add-policy-block.ts';
@@ -47,6 +48,7 @@ import { stripKeys } from './stages/strip-keys.ts';
 export interface PipelineParts extends RecordOptions, RouteParts, Omit<ForwardParts, 'saveTransport'> {
   readonly sessions: Sessions;
   readonly pace: RequestRateLimit;
+  readonly sessionActivity: ActivityTracker;
   readonly marks: SessionMarks;
   readonly bindsAddress: boolean;
   readonly transports: TransportStore;
@@ -102,7 +104,7 @@ export function requestPipeline(parts: PipelineParts): StageList<Exchange, Final
       // Before `admit`, which resets the idle time.
       .use(detectIdleSession(parts.governance))
       // Before the stages that decide about servers and tools, so that the calls that they refuse are counted too.
-      .use(admit(parts.sessions, parts.pace))
+      .use(admit(parts.sessions, parts.pace, parts.sessionActivity))
       // Before `bindTransport`, so that a client learns nothing about a server that it may not use.
       .use(authorize(resolution, parts.ownServer))
       // After `admit`, so that the client of an ended session gets `SESSION_ENDED` rather than "initialize again".

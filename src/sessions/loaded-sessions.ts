@@ -1,5 +1,5 @@
 import { setTimeout as waitFor } from 'node:timers/promises';
-import type { Use } from '../stores/admission.ts';
+import type { StoredUse, Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionStore } from '../stores/store.ts';
 import { createGrants, type Grants, measureUse } from './grants.ts';
@@ -18,6 +18,8 @@ export interface LoadedSessions {
   grantsOf(id: string): Grants | undefined;
   /** Measures the use of a session. Waits for other processes that use it right now, for a second at most. */
   measureUse(id: string): Promise<Use | undefined>;
+  /** Reads the use of a session at once, without what other processes have not reported yet. */
+  readUse(id: string): Promise<PresentUse | undefined>;
   /** Withdraws the grants, since the store has a newer record. */
   withdrawGrants(id: string): void;
   unload(id: string, reason: UnloadReason): void;
@@ -26,6 +28,9 @@ export interface LoadedSessions {
   findIdlestToken(id: string, digests: readonly string[]): number;
   close(reason: UnloadReason): Promise<void>;
 }
+
+/** The use of a session as this process and the store know it now. */
+export interface PresentUse extends Use, Pick<StoredUse, 'aheadMs' | 'children'> {}
 
 export interface LoadedSessionsOptions {
   readonly store: SessionStore;
@@ -187,6 +192,12 @@ export function createLoadedSessions(options: LoadedSessionsOptions): LoadedSess
       return entry?.grants;
     },
     measureUse: measureSession,
+    async readUse(id) {
+      const stored = await store.usage(id);
+      if (stored === undefined) return undefined;
+      const { aheadMs, children } = stored;
+      return { ...measureUse(stored, loaded.get(id)?.grants.held() ?? []).use, aheadMs, children };
+    },
     withdrawGrants: (id) => loaded.get(id)?.grants.withdraw(),
     unload: unloadSession,
     noteTokenUse: (id, digest) => void loaded.get(id)?.tokenUsedAt.set(digest, now()),

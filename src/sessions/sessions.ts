@@ -1,13 +1,14 @@
+import { setImmediate as nextTick } from 'node:timers/promises';
 import { AmbitError } from '../errors.ts';
 import { digestsEqual, hasValidChecksum, mintToken, type PresentedToken, parseToken } from '../identity/token.ts';
-import type { Use } from '../stores/admission.ts';
+import type { Limits, Use } from '../stores/admission.ts';
 import type { SessionRecord } from '../stores/record.ts';
 import type { SessionFilter, SessionStore } from '../stores/store.ts';
 import { createSessionCreation, type SessionBounds } from './create-session.ts';
 import { createFamilyGrants } from './family-grants.ts';
 import type { AcquiredGrant, Grant } from './grants.ts';
 import { createLoadedSessions, type LoadedSessions } from './loaded-sessions.ts';
-import type { Quotas } from './quotas.ts';
+import { narrowQuotas, type Quotas } from './quotas.ts';
 import {
   type CheckedDraft,
   type Restriction,
@@ -19,6 +20,8 @@ import {
 import { createSessionWriter } from './session-writer.ts';
 
 const retryMs = 500;
+/** The sessions whose use is read at once. A store may answer them in one turn of the event loop. */
+const usesAtOnce = 50;
 
 /**
  * Opens, finds, changes and ends sessions. The store has the records; this process has copies of those it uses, and the
@@ -54,6 +57,13 @@ export interface Sessions {
    */
   usage(id: string): Promise<Use | undefined>;
   /**
+   * Reads the use of many sessions at once, in the same order; undefined for those that are gone. It does not wait for
+   * other processes, so it may lack their calls of the last second.
+   */
+  readUses(records: readonly SessionRecord[]): Promise<(SessionUse | undefined)[]>;
+  /** The limits of a session: its own or those of the configuration, whichever are lower. */
+  limitsOf(record: Pick<SessionRecord, 'quotas'>): Limits;
+  /**
    * Begins a request: checks that the session is live, that the loaded record is current, and that there is quota. A
    * counted request of a child also takes from the quota of its ancestors. A child whose parent is gone is ended.
    * Throws `StaleSessionError` when the record has changed; the new one is loaded then. The grant must be released.
@@ -79,6 +89,13 @@ export interface Sessions {
   close(): Promise<void>;
 }
 
+export interface SessionUse extends Use {
+  /** The part of the burst that is used up now. */
+  readonly paceUsed: number;
+  /** The number of its live children. */
+  readonly children: number;
+}
+
 export interface SessionsOptions {
   readonly store: SessionStore;
   readonly bounds: SessionBounds;
@@ -92,7 +109,7 @@ export interface SessionsOptions {
 export const maxTokens = 16;
 
 export function createSessions(options: SessionsOptions): Sessions {
-  const { store, bounds, now = () => performance.now() } = options;
+  const { store, bounds, quotas = () => ({}), now = () => performance.now() } = options;
   const openedListeners: ((session: Session) => void)[] = [];
   const endedListeners: ((session: Session, reason: UnloadReason) => void)[] = [];
   const restrictedListeners: ((session: Session, before: Session) => void)[] = [];
@@ -100,7 +117,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     store,
     now,
     maxSessions: bounds.maxSessions,
-    quotas: options.quotas ?? (() => ({})),
+    quotas,
     ...(options.wait && { wait: options.wait }),
     onRestricted: (session, before) => {
       for (const listener of restrictedListeners) listener(session, before);
@@ -181,6 +198,7 @@ export function createSessions(options: SessionsOptions): Sessions {
     list: (filter, page) => store.list(filter, page),
     loaded: loaded.all,
     usage: loaded.measureUse,
+    ...createUseReader(loaded, quotas),
 
     acquire,
     acquireIdle,
@@ -219,6 +237,34 @@ export function createSessions(options: SessionsOptions): Sessions {
     async close() {
       stopFollowing();
       await loaded.close(store.capabilities.durable === 'no' ? 'closed' : 'unloaded');
+    },
+  };
+}
+
+function createUseReader(
+  loaded: Pick<LoadedSessions, 'readUse'>,
+  quotas: () => Quotas,
+): Pick<Sessions, 'readUses' | 'limitsOf'> {
+  const limitsOf = ({ quotas: own }: Pick<SessionRecord, 'quotas'>): Limits =>
+    narrowQuotas(quotas(), own ?? undefined).session ?? {};
+
+  async function readUse(record: SessionRecord): Promise<SessionUse | undefined> {
+    const use = await loaded.readUse(record.id);
+    if (use === undefined) return undefined;
+    const { aheadMs, ...rest } = use;
+    return { ...rest, paceUsed: Math.ceil((aheadMs * (limitsOf(record).callsPerMinute ?? 0)) / 60_000) };
+  }
+
+  return {
+    limitsOf,
+    async readUses(records) {
+      const uses: (SessionUse | undefined)[] = [];
+      for (let from = 0; from < records.length; from += usesAtOnce) {
+        // Other work goes first in between: some stores answer without waiting.
+        if (from > 0) await nextTick();
+        uses.push(...(await Promise.all(records.slice(from, from + usesAtOnce).map(readUse))));
+      }
+      return uses;
     },
   };
 }

@@ -87,6 +87,10 @@ export interface Use {
 
 /** The use as a store counts it. `calls` and `underWay` include everything that leases stand for, used or not. */
 export interface StoredUse extends Use {
+  /** The time until its calls so far would have ended at an even pace; 0 if that has passed, or no pace is limited. */
+  readonly aheadMs: number;
+  /** The number of its live children. */
+  readonly children: number;
   /** The leases that are held, without those that stand for no calls at all. */
   readonly leases: readonly HeldLease[];
 }

@@ -88,6 +88,9 @@ export function settleCounters(scope: Scope, counters: Counters, spent: Spent, t
   };
 }
 
+/** The time until the calls so far would have ended at an even pace. */
+export const countAheadMs = (paceUs: number, now: number): number => Math.max(0, Math.ceil(paceUs / 1000) - now);
+
 function rollOverDay(scope: Scope, counters: Counters, now: number): Counters {
   const day = scope === 'session' ? 0 : dayNumber(now);
   return counters.day === day ? counters : { paceUs: counters.paceUs, calls: 0, bytes: 0, day };

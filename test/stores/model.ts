@@ -91,6 +91,11 @@ export function createModel(start: number) {
     return found;
   }
 
+  function readAheadMs(name: string): number {
+    const { level = 0, at = t } = accounts[name] ?? {};
+    return Math.ceil(Math.max(0, level - (t - at) * 1000) / 1000);
+  }
+
   function underWay(fits: (s: ModelSession) => boolean): number {
     return leases
       .filter((l) => l.open && t < l.until && fits(l.session) && why(l.session) === 'live')
@@ -303,6 +308,8 @@ export function createModel(start: number) {
         calls: s.calls,
         bytes: s.bytes,
         underWay: underWay((other) => other === s),
+        aheadMs: readAheadMs(`session ${id}`),
+        children: sessions.filter((other) => other.given.parentId === id && why(other) === 'live').length,
         leases: held.map(({ calls, places }) => `${calls} ${places}`).sort(),
       };
     },

@@ -8,7 +8,7 @@ import { type ListedSession, readLiveSessions } from './session.ts';
 const say = (line: string) => void process.stderr.write(`ambit: ${escapeControls(line)}\n`);
 
 /** A session with the sessions that it opened. */
-interface SessionNode extends ListedSession {
+interface SessionNode extends Omit<ListedSession, 'children'> {
   readonly children: SessionNode[];
 }
 

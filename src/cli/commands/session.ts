@@ -3,9 +3,11 @@ import {
   type Command,
   type Invocation,
   jsonFlag,
+  readCountFlag,
   readFlag,
   readListFlag,
   readSecondsFlag,
+  readTimeFlag,
   requirePositional,
   trustFlag,
   UsageError,
@@ -69,42 +71,123 @@ type Page = AnswerOf<'GET /api/v1/sessions'>;
 export type ListedSession = Page['sessions'][number];
 
 /** Reads all pages of the live sessions, oldest first. */
-export async function readLiveSessions(invocation: Invocation): Promise<ListedSession[]> {
+export async function readLiveSessions(invocation: Invocation, include?: string): Promise<ListedSession[]> {
   const sessions: ListedSession[] = [];
   for (let after: string | null | undefined; after !== null; ) {
-    const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after } });
+    const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after, include } });
     sessions.push(...page.sessions);
     after = page.next;
   }
   return sessions;
 }
 
+const defaultEnded = 100;
+const maxEnded = 1_000_000;
+
 export const sessionList: Command = {
-  help: 'List live sessions',
-  flags: { json: jsonFlag },
+  help: 'List live sessions, or those that have ended',
+  flags: {
+    activity: { type: 'boolean', help: 'Show what each session does, and its use, limits and children' },
+    ended: { type: 'boolean', help: 'List the sessions that ended in the last 30 days, newest first' },
+    since: {
+      type: 'string',
+      value: 'TIME',
+      help: 'With --ended: only later ends; a time ago such as 1h or 2d, or a date or time',
+    },
+    user: { type: 'string', value: 'NAME', help: 'With --ended: only this user' },
+    workspace: { type: 'string', value: 'NAME', help: 'With --ended: only this workspace' },
+    limit: { type: 'string', value: 'N', help: `With --ended: at most N sessions; default: ${defaultEnded}` },
+    json: jsonFlag,
+  },
   async run(invocation) {
-    const sessions = await readLiveSessions(invocation);
-    const isLimited = sessions.some(({ servers }) => servers !== null);
+    if (invocation.flags['ended'] === true) return listEnded(invocation);
+    const misplaced = ['since', 'user', 'workspace', 'limit'].find((name) => invocation.flags[name] !== undefined);
+    if (misplaced !== undefined) throw new UsageError(`--${misplaced} needs --ended`);
+    const showsActivity = invocation.flags['activity'] === true;
+    const sessions = await readLiveSessions(invocation, showsActivity ? 'activity,usage' : undefined);
     printData(invocation, { sessions }, () =>
       sessions.length === 0
         ? 'No live sessions. Create one with "ambit session create".'
-        : renderTable(
-            ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'IDLE', 'LEFT'],
-            sessions.map((view) => [
-              view.id.slice(0, 8),
-              view.name ?? '-',
-              view.userId,
-              view.workspaceId ?? '-',
-              view.trustLevel,
-              isLimited ? (view.servers === null ? 'all' : String(view.servers.length)) : '',
-              renderDuration(view.lastActiveAt),
-              renderDuration(view.expiresAt),
-            ]),
-            { states: ['TRUST'] },
-          ),
+        : showsActivity
+          ? renderActivity(sessions)
+          : renderSessions(sessions),
     );
+    return undefined;
   },
 };
+
+function renderSessions(sessions: readonly ListedSession[]): string {
+  const isLimited = sessions.some(({ servers }) => servers !== null);
+  return renderTable(
+    ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'SERVERS', 'IDLE', 'LEFT'],
+    sessions.map((view) => [
+      view.id.slice(0, 8),
+      view.name ?? '-',
+      view.userId,
+      view.workspaceId ?? '-',
+      view.trustLevel,
+      isLimited ? (view.servers === null ? 'all' : String(view.servers.length)) : '',
+      renderDuration(view.lastActiveAt),
+      renderDuration(view.expiresAt),
+    ]),
+    { states: ['TRUST'] },
+  );
+}
+
+function renderActivity(sessions: readonly ListedSession[]): string {
+  return renderTable(
+    ['ID', 'NAME', 'USER', 'CALLS', 'ERRORS', 'CHILDREN', 'LAST CALL', 'NOW'],
+    sessions.map(({ id, name, userId, activity, usage, children = 0 }) => [
+      id.slice(0, 8),
+      name ?? '-',
+      userId,
+      String(usage?.calls ?? 0),
+      String(activity?.errors ?? 0),
+      String(children),
+      activity?.lastCallAt == null ? '-' : renderDuration(activity.lastCallAt),
+      activity?.current == null ? '-' : `${activity.current.server} ${activity.current.tool}`,
+    ]),
+  );
+}
+
+type EndedPage = AnswerOf<'GET /api/v1/sessions/ended'>;
+
+async function listEnded(invocation: Invocation): Promise<undefined> {
+  const limit = readCountFlag(invocation, 'limit', { max: maxEnded }) ?? defaultEnded;
+  const filter = {
+    since: readTimeFlag(invocation, 'since'),
+    user: readFlag(invocation, 'user'),
+    workspace: readFlag(invocation, 'workspace'),
+  };
+  const sessions: EndedPage['sessions'][number][] = [];
+  for (let after: string | null | undefined; after !== null && sessions.length < limit; ) {
+    const query = { ...filter, after, limit: Math.min(1000, limit - sessions.length) };
+    const page: EndedPage = await controlRequest(invocation, 'GET /api/v1/sessions/ended', { query });
+    sessions.push(...page.sessions);
+    after = page.next;
+  }
+  printData(invocation, { sessions }, () =>
+    sessions.length === 0 ? 'No session has ended in this time.' : renderEnded(sessions),
+  );
+  return undefined;
+}
+
+function renderEnded(sessions: EndedPage['sessions']): string {
+  return renderTable(
+    ['ID', 'NAME', 'USER', 'WORKSPACE', 'TRUST', 'LIVED', 'ENDED', 'REASON'],
+    sessions.map((view) => [
+      view.id.slice(0, 8),
+      view.name ?? '-',
+      view.userId,
+      view.workspaceId ?? '-',
+      view.trustLevel,
+      renderDuration(view.createdAt, Date.parse(view.endedAt)),
+      relativeTime(view.endedAt),
+      view.reason,
+    ]),
+    { states: ['TRUST'] },
+  );
+}
 
 const maxShownCalls = 5;
 

@@ -58,8 +58,13 @@ export function composeRequest<Name extends RouteName>(
   const [method = '', template = ''] = route.split(' ');
   const given = Object.entries(query ?? {}).filter(([, value]) => value !== undefined);
   const search = new URLSearchParams(given.map(([name, value]): [string, string] => [name, String(value)]));
-  const path = `${template.replace('{id}', encodeURIComponent(id))}${given.length === 0 ? '' : `?${search}`}`;
+  const path = `${template.replace('{id}', encodeReference(id))}${given.length === 0 ? '' : `?${search}`}`;
   return { method, path, body: body === undefined ? undefined : Buffer.from(JSON.stringify(body)) };
+}
+
+/** Encodes a reference for a path. A session may have the name `ended`, which is also the last part of another path. */
+function encodeReference(reference: string): string {
+  return reference === 'ended' ? '%65nded' : encodeURIComponent(reference);
 }
 
 interface SocketAnswer {

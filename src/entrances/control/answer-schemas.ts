@@ -1,5 +1,7 @@
 // These schemas are loaded only for the API description and by tests; other code uses their types. That keeps the start
 // fast.
+
+export * from './answers/activity.ts';
 export * from './answers/consoles.ts';
 export * from './answers/folders.ts';
 export * from './answers/people.ts';

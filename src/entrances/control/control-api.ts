@@ -1,21 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { AmbitError } from '../../errors.ts';
 import type { Gateway } from '../../gateway/gateway.ts';
-import type { ServerLogs } from '../../gateway/server-activity.ts';
-import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
-import { eventStreamHeaders } from '../http/answer.ts';
 import { dropBody, readBody } from '../http/read-body.ts';
+import { type LiveSource, type ServerLogAnswer, serveEvents, serveServerLog } from './event-streams.ts';
 import { readProcessStart } from './gateway-registry.ts';
 import { handleControlRequest, refuseRole } from './handle-request.ts';
 import { type ControlAnswer, type ControlCaller, createProblem, hasRole } from './route.ts';
-import { showLogLine } from './routes/servers.ts';
-import type { AnswerOf } from './routes.ts';
-import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute } from './routes.ts';
+import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute, wantsActivity } from './routes.ts';
 
-const retryMs = 2000;
-
-/** `stuckMs` is the time a reader gets to make room in its buffer. */
-const defaultEventTimes = { heartbeatMs: 15_000, stuckMs: 30_000 };
 const bodyLimit = 256 * 1024;
 const maxReaders = 64;
 
@@ -120,7 +112,9 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
           return sendAnswer(response, refusal);
         }
         return serveStream(request, response, caller, () =>
-          isEvents ? serveEvents(gateway.lifecycle, request, response) : followServerLog(request, response, caller),
+          isEvents
+            ? serveEvents(gateway.lifecycle, request, response, wantsActivity(path) ? { live: readLive(gateway) } : {})
+            : followServerLog(request, response, caller),
         );
       }
       if (method === 'POST' && path === stopPath) return answerStop(request, response, caller);
@@ -154,6 +148,11 @@ function refuseCredential(): ControlAnswer {
   return createProblem(row.http, code, 'The credential is not valid any more.', 'Sign in again.');
 }
 
+function readLive({ running, live }: Gateway): LiveSource {
+  const { activity, processCount: countProcesses } = running;
+  return { activity, countProcesses, countSessions: () => live().sessions };
+}
+
 function readProblemCode({ body, isProblem }: ControlAnswer): string | undefined {
   return isProblem === true ? (body as { readonly code?: string }).code : undefined;
 }
@@ -166,111 +165,4 @@ export function sendAnswer(
   const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
   const type = isProblem ? 'application/problem+json' : 'application/json';
   response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers }).end(bytes);
-}
-
-type ServerLogAnswer = AnswerOf<'GET /api/v1/servers/{id}/logs'>;
-
-/**
- * Streams the lines of a server to one reader: first those of the answer, then new ones. A slow reader delays nobody: it
- * misses the lines that are dropped meanwhile, and is told how many. Resolves when the reader has gone.
- */
-export function serveServerLog(
-  logs: ServerLogs,
-  { server, sessionId, position: from, lines }: ServerLogAnswer,
-  response: ServerResponse,
-  heartbeatMs = defaultEventTimes.heartbeatMs,
-): Promise<void> {
-  let position = from;
-  response.writeHead(200, eventStreamHeaders);
-  // A reader of a silent server shall know that it is connected.
-  response.flushHeaders();
-  const send = (type: string, data: unknown) => response.write(`event: ${type}\ndata: ${JSON.stringify(data)}\n\n`);
-  for (const line of lines) send('line', line);
-
-  function pump(): void {
-    while (!response.writableNeedDrain && !response.writableEnded) {
-      const found = logs.next(server, position);
-      if (found === undefined) return;
-      position = found.line.number;
-      if (found.dropped > 0) send('dropped', { count: found.dropped });
-      if (sessionId === null || found.line.sessionId?.startsWith(sessionId)) send('line', showLogLine(found.line));
-    }
-  }
-
-  const stop = logs.onLine(server, pump);
-  const heartbeat = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(': still here\n\n');
-  }, heartbeatMs).unref();
-  response.on('error', () => {});
-  response.on('drain', pump);
-  pump();
-  return new Promise((resolve) => {
-    response.on('close', () => {
-      stop();
-      clearInterval(heartbeat);
-      resolve();
-    });
-  });
-}
-
-/** Streams the events of sessions to one reader. Resolves when the reader has gone. */
-export function serveEvents(
-  lifecycle: Lifecycle,
-  request: IncomingMessage,
-  response: ServerResponse,
-  { heartbeatMs, stuckMs } = defaultEventTimes,
-): Promise<void> {
-  const given = request.headers['last-event-id'];
-  let position = lifecycle.positionAfter(typeof given === 'string' && given !== '' ? given : undefined);
-  let pumping = false;
-  let gone = false;
-
-  response.writeHead(200, eventStreamHeaders);
-  response.write(`retry: ${retryMs}\n\n`);
-
-  /** Waits until the reader has read. The stream of a reader that takes too long is closed. */
-  function waitForDrain(): Promise<void> {
-    return new Promise((resolve) => {
-      const stuck = setTimeout(() => response.destroy(), stuckMs).unref();
-      const resume = () => {
-        clearTimeout(stuck);
-        response.off('drain', resume);
-        response.off('close', resume);
-        resolve();
-      };
-      response.on('drain', resume);
-      response.on('close', resume);
-    });
-  }
-
-  async function pump(): Promise<void> {
-    for (let step = lifecycle.next(position); step !== undefined && !gone; step = lifecycle.next(position)) {
-      position = step.number;
-      const data = JSON.stringify(await lifecycle.describe(step));
-      const written = response.write(`id: ${lifecycle.idOf(step)}\nevent: ${step.type}\ndata: ${data}\n\n`);
-      if (!written && !gone) await waitForDrain();
-    }
-    // No await stands between the last look and this line, so that no event is missed.
-    pumping = false;
-  }
-
-  const startPump = () => {
-    if (gone || pumping) return;
-    pumping = true;
-    void pump();
-  };
-  const stop = lifecycle.onStep(startPump);
-  const heartbeat = setInterval(() => {
-    if (!response.writableNeedDrain) response.write(': still here\n\n');
-  }, heartbeatMs).unref();
-  response.on('error', () => {});
-  startPump();
-  return new Promise((resolve) => {
-    response.on('close', () => {
-      gone = true;
-      stop();
-      clearInterval(heartbeat);
-      resolve();
-    });
-  });
 }

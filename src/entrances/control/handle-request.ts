@@ -13,11 +13,14 @@ import {
 import { newConsole, redeemCode } from './routes/consoles.ts';
 import { routes } from './routes.ts';
 
-const routeTable = Object.entries<Route>(routes).map(([address, route]) => {
-  const [method = '', path = ''] = address.split(' ');
-  const text = path.replaceAll('.', '\\.').replace('{id}', '([^/]+)');
-  return { method, route, pattern: new RegExp(`^${text}$`) };
-});
+/** The exact paths come first: `/sessions/ended` also fits `/sessions/{id}`. */
+const routeTable = Object.entries<Route>(routes)
+  .map(([address, route]) => {
+    const [method = '', path = ''] = address.split(' ');
+    const text = path.replaceAll('.', '\\.').replace('{id}', '([^/]+)');
+    return { method, route, isExact: !path.includes('{id}'), pattern: new RegExp(`^${text}$`) };
+  })
+  .sort((one, other) => Number(other.isExact) - Number(one.isExact));
 
 /** The body of a request to a route that takes none. A field would have no effect, so it is refused. */
 const noFields = z.strictObject({});

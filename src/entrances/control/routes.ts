@@ -1,4 +1,4 @@
-import type { z } from 'zod';
+import { z } from 'zod';
 import { createOpenApiDocument } from './openapi.ts';
 import { type AnswerSchemas, defineRoute, type RouteDescription } from './route.ts';
 import { consoleRoutes } from './routes/consoles.ts';
@@ -8,6 +8,7 @@ import { peopleRoutes } from './routes/people.ts';
 import { policyRoutes } from './routes/policies.ts';
 import { serverRoutes } from './routes/servers.ts';
 import { sessionDetailRoutes } from './routes/session-details.ts';
+import { sessionListRoutes } from './routes/session-lists.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 
 /**
@@ -15,6 +16,7 @@ import { sessionRoutes } from './routes/sessions.ts';
  * OpenAPI document, the reference page and the types of the command line are made from it.
  */
 export const routes = {
+  ...sessionListRoutes,
   ...sessionRoutes,
   ...sessionDetailRoutes,
   ...folderRoutes,
@@ -42,14 +44,25 @@ export function isStreamAddress(address: string): boolean {
   return address.split('?', 1)[0] === eventsPath || followedLog.test(address);
 }
 
+/** Whether the event stream at this address also reports what sessions do. */
+export function wantsActivity(address: string): boolean {
+  return new URLSearchParams(address.split('?', 2)[1]).get('activity') === 'true';
+}
+
 /** The event stream is described here and served apart, because it has no single answer. */
 export const eventsRoute: RouteDescription = {
   role: 'viewer',
   summary: 'Streams session events (server-sent events)',
   description: 'The types and reasons are explained under "Events" on the page "HTTP endpoints".',
+  query: z.object({
+    activity: z
+      .enum(['true', 'false'])
+      .exactOptional()
+      .describe('With `true`, the stream also reports what sessions do, and the load of the gateway.'),
+  }),
   headers: { 'Last-Event-ID': 'Id of the last received event. The stream starts with the events after it.' },
   returns: 'A stream of events. Type of the data of each event',
-  answer: 'event',
+  answer: 'eventData',
   type: 'text/event-stream',
 };
 
@@ -82,6 +95,11 @@ export type AnswerOf<Name extends RouteName> = z.output<AnswerSchemas[RouteNamed
 /** Allows undefined for optional members, because JSON leaves them out. */
 type WithUndefined<T> = { [Key in keyof T]: object extends Pick<T, Key> ? T[Key] | undefined : T[Key] };
 type InputOf<Schema> = Schema extends z.ZodType ? WithUndefined<z.input<Schema>> : undefined;
+
+/** The data of the events of the stream. */
+export type SessionEventData = z.output<AnswerSchemas['event']>;
+export type ActivityEventData = z.output<AnswerSchemas['activityEvent']>;
+export type GatewayEventData = z.output<AnswerSchemas['gatewayEvent']>;
 
 /** The parts of a request to a route. */
 export interface RequestOf<Name extends RouteName> {

@@ -62,6 +62,7 @@ function createGateway(
       serverLogs: activity.logs,
       consoles: createConsoles(journal),
       processCount: activity.processCount,
+      activity: observability.sessionActivity,
     },
     listServers: async () =>
       describeServers(settings.servers().values(), approvals, {

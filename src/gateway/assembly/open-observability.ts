@@ -7,6 +7,7 @@ import { createTracer, type Tracer } from '../../observability/traces/tracer.ts'
 import { createObserver, type Observer, type ServerListener } from '../observer.ts';
 import { ownServer } from '../routing/own-server.ts';
 import { createServerActivity, type ServerActivity } from '../server-activity.ts';
+import { type ActivityTracker, createActivityTracker } from '../session-activity.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { GatewayParts } from './react-to-change.ts';
 
@@ -21,6 +22,7 @@ export interface Observability {
   readonly metrics: Metrics;
   readonly observer: Observer;
   readonly activity: ServerActivity;
+  readonly sessionActivity: ActivityTracker;
   readonly tracer: Tracer | undefined;
 }
 
@@ -32,7 +34,7 @@ interface ObservabilityOptions extends Pick<GatewayParts, 'storage' | 'sessions'
 
 export function openObservability(options: ObservabilityOptions, closing: ClosingStack): Observability {
   const { settings, config, journal, log } = options.storage;
-  const { sessions } = options.sessions;
+  const { sessions, lifecycle } = options.sessions;
   const refusals = createRefusalJournal(journal);
   closing.push(refusals.close);
   const metrics = createMetrics({
@@ -42,10 +44,16 @@ export function openObservability(options: ObservabilityOptions, closing: Closin
   const telemetry = openTelemetry(config.telemetry, options.environment, log, metrics.spans);
   closing.push(() => telemetry?.close());
   const activity = createServerActivity();
+  const sessionActivity = createActivityTracker(config.sessions);
+  // Reports also the end of sessions that this process has unloaded.
+  lifecycle.onStep(({ type, sessionId }) => {
+    if (sessionId !== undefined && type !== 'created' && type !== 'restricted') sessionActivity.forget(sessionId);
+  });
   return {
     refusals,
     metrics,
     activity,
+    sessionActivity,
     observer: createObserver(log, metrics, options.serverListener, activity),
     tracer: telemetry?.tracer,
   };

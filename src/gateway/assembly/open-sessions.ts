@@ -8,6 +8,7 @@ import type { Webhook, WebhookOptions } from '../../sessions/events/webhook.ts';
 import { type OpenedSession, type OpeningBounds, openSession } from '../../sessions/open-session.ts';
 import { quotasFromConfig } from '../../sessions/quotas.ts';
 import { restrictSession } from '../../sessions/restrict.ts';
+import { createEndedSessions, type EndedSessions } from '../../sessions/search/ended-sessions.ts';
 import type { SessionDraft } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import { openTeam, type Team } from '../../sessions/teams/open-team.ts';
@@ -19,6 +20,9 @@ import { createSessionInspector, type SessionInspector } from '../inspect/sessio
 import { createSessionCleanups, type SessionCleanups } from './clean-up-ended-sessions.ts';
 import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
+
+/** The longest time until the feed of a store reports a change. */
+const feedDelayMs = 1000;
 
 /** The members of an operator that are the same with and without a gateway. */
 type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess' | 'running' | 'config' | 'listServers'>;
@@ -35,6 +39,7 @@ export interface SessionParts {
   /** Users, teams and keys for the operator. Changes apply to all processes and are recorded. */
   readonly people: DirectoryAdmin;
   readonly lifecycle: Lifecycle;
+  readonly endedSessions: EndedSessions;
   readonly governance: Governance;
   readonly policies: PolicyAdmin;
   readonly inspector: SessionInspector;
@@ -52,6 +57,13 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   const { dataDir } = paths;
   const lifecycle = createLifecycle(store);
   closing.push(lifecycle.close);
+  const endedSessions = createEndedSessions({ store, lifecycle });
+  let lastEndedAt = Number.NEGATIVE_INFINITY;
+  closing.push(async () => {
+    // The feed reports an end a moment later.
+    if (performance.now() - lastEndedAt < feedDelayMs) await storage.feedFlushed();
+    await endedSessions.close();
+  });
   const webhook = await openWebhook(first.events.webhook, { dataDir, lifecycle, log });
   let delivering: Promise<void> | undefined;
   const deliverLast = () => {
@@ -63,6 +75,9 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   const cleanups = createSessionCleanups();
   closing.push(cleanups.finished);
   const sessions = createSessions({ store, bounds: first.sessions, quotas: () => quotasFromConfig(config()) });
+  sessions.onEnded((_, reason) => {
+    if (reason !== 'unloaded') lastEndedAt = performance.now();
+  });
   const team = openTeam({
     store,
     sessions,
@@ -88,7 +103,11 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
   };
   const removalListeners: ((userId: string) => Promise<void>)[] = [];
   const onUserRemoved = async (userId: string) =>
-    void (await Promise.all([team.forgetUser(userId), ...removalListeners.map((hear) => hear(userId))]));
+    void (await Promise.all([
+      team.forgetUser(userId),
+      endedSessions.forgetUser(userId),
+      ...removalListeners.map((hear) => hear(userId)),
+    ]));
   const { governance, policies } = openGovernance({
     store,
     settings: () => config().governance,
@@ -107,6 +126,7 @@ export async function openSessions(storage: Storage, git: RunGit, closing: Closi
     directory,
     people: createDirectoryAdmin({ directory, sessions, config, journal, onUserRemoved }),
     lifecycle,
+    endedSessions,
     governance,
     policies,
     inspector: createSessionInspector({
@@ -147,12 +167,13 @@ async function openSessionInFolder(
 
 export function createCommonOperator(storage: Storage, parts: SessionParts): CommonOperator {
   const { settings, paths, log, journal } = storage;
-  const { sessions, people, policies, folders, inspector } = parts;
+  const { sessions, people, policies, endedSessions, folders, inspector } = parts;
   return {
     log,
     sessions,
     people,
     policies,
+    endedSessions,
     folders,
     inspector,
     calls: journal.calls,

@@ -9,6 +9,7 @@ import type { Sessions } from '../../sessions/sessions.ts';
 import { readToolName } from '../../upstreams/access/tool-access.ts';
 import { allServers, type Exchange, isToolCall, type SessionExchange } from '../exchange.ts';
 import { ownServer } from '../routing/own-server.ts';
+import type { ActivityTracker } from '../session-activity.ts';
 import { type AroundStage, addToExchange } from '../stage.ts';
 
 const maxWaitMs = 250;
@@ -20,6 +21,7 @@ const maxWaitMs = 250;
 export function admit(
   sessions: Sessions,
   pace: RequestRateLimit,
+  activity: Pick<ActivityTracker, 'begin' | 'end'>,
 ): AroundStage<SessionExchange<Exchange>, unknown, FinalReply> {
   /** Acquires a call. Whoever has used up its concurrent calls can still end the sessions that hold them. */
   async function acquireCall(exchange: SessionExchange<Exchange>, asked: Promise<AcquiredGrant>): Promise<HeldCall> {
@@ -49,6 +51,7 @@ export function admit(
 
       async function runAdmitted(held: HeldCall): Promise<FinalReply> {
         if (isCounted) entry.admitted = true;
+        const tracked = isCounted ? activity.begin(session.id, exchange) : undefined;
         let bytes = isCounted ? message.bytes.length : 0;
         // A listen stream is no activity and must not keep a session alive.
         const listens = message.method === 'subscriptions/listen';
@@ -60,6 +63,7 @@ export function admit(
           if (carriesResult(message) && reply.kind === 'message') bytes += reply.bytes.length;
           return reply;
         } finally {
+          if (tracked !== undefined) activity.end(tracked);
           const left = listens ? undefined : held.release(bytes);
           // A finished answer does not wait long for an unavailable store.
           if (left !== undefined) await waitFor(left, maxWaitMs).catch(() => {});

@@ -17,6 +17,7 @@ import { joinNames } from '../../upstreams/catalog/list-entries.ts';
 import { type Exchange, isToolCall } from '../exchange.ts';
 import { asAmbitError, createRefusal, rejectNotification } from '../refusal.ts';
 import { ownServer } from '../routing/own-server.ts';
+import type { ActivityTracker } from '../session-activity.ts';
 import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 const maxTries = 5;
@@ -34,13 +35,14 @@ export interface RecordOptions {
   readonly includeMeta: () => boolean;
   /** Hears of each call of a server's tool that was not refused. */
   readonly noteTool: (sessionId: string, name: string) => void;
+  readonly sessionActivity: Pick<ActivityTracker, 'count'>;
   /** Undefined without tracing. */
   readonly tracer: Tracer | undefined;
 }
 
 /** Writes the journal line, metrics and spans of every request, and turns every error into a reply. */
 export function record(options: RecordOptions): AroundStage<Exchange, unknown, FinalReply> {
-  const { journal, refusals, log, metrics, tracer } = options;
+  const { journal, refusals, log, metrics, sessionActivity, tracer } = options;
   /** Requests that were admitted have a line each. Lines of other refusals are limited, because no quota limits those. */
   const hasLine = ({ entry, entrance }: Exchange, refusal: string | undefined) =>
     refusal === undefined || entry.admitted || refusals.admit(createCallRefusal(entry, entrance, refusal));
@@ -79,7 +81,10 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       const method = message.kind === 'response' ? '(response)' : message.method;
       const took = performance.now() - started;
       metrics.called(entry.upstream ?? exchange.server, method, outcome, took / 1000, entry.sessionId);
-      if (refusedFor === undefined && isToolCall(message)) noteToolOf(exchange, options);
+      if (isToolCall(message)) {
+        if (refusedFor === undefined) noteToolOf(exchange, options);
+        sessionActivity.count(entry, outcome !== 'ok', refusedFor === 'QUOTA_EXCEEDED');
+      }
       if (hasLine(exchange, refusedFor))
         journal.recordCall({
           id: exchange.correlationId,

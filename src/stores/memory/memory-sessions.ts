@@ -52,6 +52,7 @@ export interface MemorySessions {
   find(id: string): MemorySession | undefined;
   list(filter: SessionFilter): MemorySession[];
   listOwned(scope: 'user' | 'workspace', owner: string): Iterable<MemorySession>;
+  countChildren(id: string): number;
   remove(held: MemorySession, reason: EndReason | 'expired'): void;
   sweep(): number;
 }
@@ -64,6 +65,7 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
   const tombstones = new Map<string, MemorySession>();
   const byUser = new Map<string, Set<MemorySession>>();
   const byWorkspace = new Map<string, Set<MemorySession>>();
+  const byParent = new Map<string, Set<MemorySession>>();
 
   function findAny(id: string): MemorySession | undefined {
     return live.get(id) ?? tombstones.get(id);
@@ -73,6 +75,7 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
     live.delete(held.id);
     removeFromGroup(byUser, held.userId, held);
     if (held.workspaceId !== null) removeFromGroup(byWorkspace, held.workspaceId, held);
+    if (held.parentId !== null) removeFromGroup(byParent, held.parentId, held);
     held.reason = reason;
     held.leases.clear();
     held.state.clear();
@@ -124,6 +127,7 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
       live.set(held.id, held);
       addToGroup(byUser, held.userId, held);
       if (held.workspaceId !== null) addToGroup(byWorkspace, held.workspaceId, held);
+      if (held.parentId !== null) addToGroup(byParent, held.parentId, held);
       feed.publish({ kind: 'created', id: held.id, version: 1, here: true });
       return { outcome: 'created', record: toRecord(held) };
     },
@@ -138,19 +142,22 @@ export function createMemorySessions(now: () => number, feed: ChangeFeed): Memor
     list(filter) {
       const { userId, workspaceId, parentId } = filter;
       const candidates: Iterable<MemorySession> =
-        userId !== undefined
-          ? (byUser.get(userId) ?? [])
-          : workspaceId !== undefined
-            ? (byWorkspace.get(workspaceId) ?? [])
-            : live.values();
+        parentId !== undefined
+          ? (byParent.get(parentId) ?? [])
+          : userId !== undefined
+            ? (byUser.get(userId) ?? [])
+            : workspaceId !== undefined
+              ? (byWorkspace.get(workspaceId) ?? [])
+              : live.values();
       return [...candidates].filter(
         (held) =>
           findGone(held, now()) === undefined &&
-          (workspaceId === undefined || held.workspaceId === workspaceId) &&
-          (parentId === undefined || held.parentId === parentId),
+          (userId === undefined || held.userId === userId) &&
+          (workspaceId === undefined || held.workspaceId === workspaceId),
       );
     },
 
+    countChildren: (id) => [...(byParent.get(id) ?? [])].filter((held) => findGone(held, now()) === undefined).length,
     listOwned: (scope, owner) => (scope === 'user' ? byUser : byWorkspace).get(owner) ?? [],
     remove: removeSession,
     sweep: sweepExpired,

@@ -21,7 +21,7 @@ import {
   maxPageBytes,
 } from '../documents.ts';
 import { type ChangeFeed, createChangeFeed } from '../feed.ts';
-import { type Counters, createLeaseId } from '../quota.ts';
+import { type Counters, countAheadMs, createLeaseId } from '../quota.ts';
 import { applyChange, isRestricted, toBody } from '../record.ts';
 import { bestMatches, isReference } from '../session-references.ts';
 import { defaultResultLimits, defaultStateLimits, type SessionStore, type StoreOptions } from '../store.ts';
@@ -161,8 +161,15 @@ export function openMemoryStore(options: StoreOptions = {}): SessionStore {
       checkId(id);
       const live = sessions.findLive(id);
       if ('outcome' in live) return undefined;
-      const { calls, bytes } = live.counters;
-      return { calls, bytes, underWay: countUnderWay(live, now()), leases: listHeldLeases(live, now()) };
+      const { calls, bytes, paceUs } = live.counters;
+      return {
+        calls,
+        bytes,
+        underWay: countUnderWay(live, now()),
+        aheadMs: countAheadMs(paceUs, now()),
+        children: sessions.countChildren(id),
+        leases: listHeldLeases(live, now()),
+      };
     },
 
     state: createMemoryState(lookup, {

@@ -125,12 +125,17 @@ return { 'admitted', s.v, int(s.a), int(math.min(s.i, s.e)) }
 const usageScript = prepareScript(`${underWayFunction}
 local id = ARGV[2]
 if gone(load(id)) then return {} end
-local f = redis.call('HMGET', P .. 's:' .. id, 'k', 'y')
+local f = redis.call('HMGET', P .. 's:' .. id, 'k', 'y', 'q')
+local children = 0
+for _, child in ipairs(redis.call('ZRANGE', P .. 'by:p:' .. id, 0, -1)) do
+  if not gone(load(child)) then children = children + 1 end
+end
+local ahead = math.max(0, math.ceil(tonumber(f[3] or 0) / 1000) - T)
 local leases = {}
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', P .. 'h:' .. id, '(' .. int(T), '+inf')) do
   leases[#leases + 1] = lease .. ' ' .. redis.call('HGET', P .. 'l:' .. id, lease)
 end
-return { f[1], f[2], int(under_way(P .. 'c:' .. id)), leases }
+return { f[1], f[2], int(under_way(P .. 'c:' .. id)), int(ahead), children, leases }
 `);
 
 /**
@@ -247,13 +252,15 @@ export function createRedisAdmission(connection: RedisConnection): RedisAdmissio
 
     async usage(id) {
       checkId(id);
-      const [calls, bytes, underWay, held] = toList(await connection.run(usageScript, id));
+      const [calls, bytes, underWay, aheadMs, children, held] = toList(await connection.run(usageScript, id));
       if (calls === undefined) return undefined;
       const leases = toList(held).map((each) => parseHeldLease(String(each)));
       return {
         calls: Number(calls),
         bytes: Number(bytes),
         underWay: Number(underWay),
+        aheadMs: Number(aheadMs),
+        children: Number(children),
         leases: leases.filter((lease) => lease.calls + lease.places > 0),
       };
     },

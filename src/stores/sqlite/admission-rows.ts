@@ -4,12 +4,14 @@ import {
   type Limits,
   type Scope,
   type Spent,
+  type StoredUse,
   scopes,
   type Verdict,
 } from '../admission.ts';
 import {
   type Counters,
   chargeCounters,
+  countAheadMs,
   countOpen,
   dayNumber,
   findRefusal,
@@ -20,7 +22,7 @@ import {
   settleCounters,
 } from '../quota.ts';
 import type { Database } from './driver.ts';
-import { findUsageRow, readRow, type SessionRow, toRecord, type UsageRow } from './session-rows.ts';
+import { countChildren, findUsageRow, readRow, type SessionRow, toRecord, type UsageRow } from './session-rows.ts';
 
 interface LeaseKey {
   readonly id: string;
@@ -122,8 +124,22 @@ export function countUnderWay(database: Database, scope: Scope, owner: string, n
   return (database.prepare(counted).get(owner, now) as { calls: number }).calls;
 }
 
+export function readUsage(database: Database, id: string, now: number): StoredUse | undefined {
+  const row = findUsageRow(database, id, now);
+  if ('outcome' in row) return undefined;
+  const leases = listHeldLeases(database, id, now);
+  return {
+    calls: row.calls,
+    bytes: row.bytes,
+    underWay: leases.reduce((sum, { places }) => sum + places, 0),
+    aheadMs: countAheadMs(row.pace_us, now),
+    children: countChildren(database, id, now),
+    leases,
+  };
+}
+
 /** Lists the leases of a session that are held and stand for calls. */
-export function listHeldLeases(database: Database, id: string, now: number): HeldLease[] {
+function listHeldLeases(database: Database, id: string, now: number): HeldLease[] {
   const rows = database
     .prepare('SELECT lease, calls, places FROM leases WHERE session_id = ? AND until > ? AND calls + places > 0')
     .all(id, now) as unknown as HeldLease[];

@@ -93,9 +93,7 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
     if (live >= caps.perUser) return { outcome: 'full', cap: 'perUser' };
   }
   if (caps.perParent !== undefined && session.parentId !== null) {
-    const counted = `SELECT count(*) AS live FROM sessions WHERE parent_id = ? AND ${liveCondition}`;
-    const { live } = database.prepare(counted).get(session.parentId, now, now) as { live: number };
-    if (live >= caps.perParent) return { outcome: 'full', cap: 'perParent' };
+    if (countChildren(database, session.parentId, now) >= caps.perParent) return { outcome: 'full', cap: 'perParent' };
   }
   if (caps.inAll !== undefined && isFull(database, caps.inAll, now)) return { outcome: 'full', cap: 'inAll' };
   // Expired remains of an earlier session with this id, and its data, may not have been swept yet.
@@ -126,6 +124,11 @@ export function createRow(database: Database, session: NewSession, caps: Caps, n
     );
   recordChange(database, { kind: 'created', id, version: 1, here: true }, now);
   return { outcome: 'created', record: toRecord(readRow(database, id) as SessionRow) };
+}
+
+export function countChildren(database: Database, parentId: string, now: number): number {
+  const counted = `SELECT count(*) AS live FROM sessions WHERE parent_id = ? AND ${liveCondition}`;
+  return (database.prepare(counted).get(parentId, now, now) as { live: number }).live;
 }
 
 /** Counts all unswept sessions first, which is fast, and the live ones only if those reach the cap. */

@@ -36,7 +36,7 @@ import {
   type Updated,
 } from '../store.ts';
 import { refuseWhenClosed, runEverySecond } from '../store-lifecycle.ts';
-import { admitRow, listHeldLeases, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
+import { admitRow, readUsage, releaseRow, renewRow, shortenLife } from './admission-rows.ts';
 import { openConnection, type SqliteConnection } from './connection.ts';
 import type { Database, DriverName } from './driver.ts';
 import { followChanges } from './follow-changes.ts';
@@ -171,13 +171,7 @@ export async function openSqliteStore(options: SqliteOptions): Promise<SessionSt
     },
     async usage(id) {
       checkId(id);
-      return connection.read((database) => {
-        const row = findLiveRow(database, id, now());
-        if ('outcome' in row) return undefined;
-        const leases = listHeldLeases(database, id, now());
-        const underWay = leases.reduce((sum, { places }) => sum + places, 0);
-        return { calls: row.calls, bytes: row.bytes, underWay, leases };
-      });
+      return connection.read((database) => readUsage(database, id, now()));
     },
 
     state: createSqliteState(connection, {

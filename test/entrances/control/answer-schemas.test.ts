@@ -94,7 +94,8 @@ test('every address answers as its row says', async () => {
   });
   const { id } = opened;
   await ask('POST /api/v1/sessions', { body: { parentId: 'task#1', trustLevel: 'sandbox', servers: ['local'] } });
-  await ask('GET /api/v1/sessions', { query: { limit: '1' } });
+  await ask('GET /api/v1/sessions', { query: { limit: '1', include: 'activity,usage' } });
+  await ask('GET /api/v1/sessions/ended', { query: { limit: 1 } });
   const { sandbox } = await ask('GET /api/v1/sessions/{id}', { id });
   expect(sandbox).not.toBeNull();
   await ask('PATCH /api/v1/sessions/{id}', { id, body: { ttlSeconds: 600 } });

@@ -1,7 +1,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
-import { serveServerLog } from '../../../src/entrances/control/control-api.ts';
+import { serveServerLog } from '../../../src/entrances/control/event-streams.ts';
 import { createServerLogs } from '../../../src/gateway/server-activity.ts';
 import { readEvents } from '../http/event-reader.ts';
 

@@ -1,7 +1,7 @@
 import { createServer, get, type IncomingMessage, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { serveEvents } from '../../../src/entrances/control/control-api.ts';
+import { serveEvents } from '../../../src/entrances/control/event-streams.ts';
 import { createNewSession } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle, type Lifecycle } from '../../../src/sessions/events/lifecycle.ts';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';

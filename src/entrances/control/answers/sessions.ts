@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { instantSchema, jsonSchema, sessionSchema, stringListSchema } from '../../../sessions/session-schema.ts';
+import { activity, activityEvent, gatewayEvent, sessionLimits, sessionUsage } from './activity.ts';
 import { listOf } from './parts.ts';
 
 export const problem = z
@@ -16,9 +17,56 @@ export const problem = z
 jsonSchema.register(z.globalRegistry, { id: 'JsonValue' });
 
 export const session = sessionSchema.meta({ id: 'Session' });
+
+const effectiveLimits = sessionLimits.describe(
+  'Limits of the session: its own quotas or quotas.session, whichever is lower. The quotas of its parent, user and workspace apply too.',
+);
+
+/** The members that `include` adds to a listed session. */
+const listedSession = session
+  .and(
+    z.object({
+      activity: activity
+        .nullable()
+        .optional()
+        .describe('Only with include=activity. Null if the session has made no call in this gateway process.'),
+      usage: sessionUsage
+        .nullable()
+        .optional()
+        .describe(
+          'Only with include=usage. Usage of the session so far in all processes, up to about a second ago. Null if the session has just ended.',
+        ),
+      limits: effectiveLimits.optional(),
+      children: z.int().optional().describe('Only with include=usage. Number of live child sessions.'),
+    }),
+  )
+  .meta({ id: 'ListedSession' });
+
 export const sessionsPage = z.object({
-  sessions: listOf(session),
+  sessions: listOf(listedSession),
   next: z.string().nullable().describe('Pass as "after" to get the next page; null on the last page.'),
+});
+
+const { id, name, userId, agentId, workspaceId, parentId, trustLevel } = sessionSchema.shape;
+
+export const endedSessionsPage = z.object({
+  sessions: listOf(
+    z
+      .object({ id, name, userId, agentId, workspaceId, trustLevel, parentId })
+      .extend({
+        task: z.string().nullable().describe('The work that the session was opened for: the first 1000 characters.'),
+        createdAt: instantSchema,
+        endedAt: instantSchema,
+        reason: z
+          .enum(['ended', 'expired', 'evicted', 'revoked', 'closed'])
+          .describe('Why the session ended; see the events.'),
+      })
+      .meta({ id: 'EndedSession' }),
+  ),
+  next: z
+    .string()
+    .nullable()
+    .describe('Pass as "after" to get older sessions; null if there are none. A page may be empty and not the last.'),
 });
 
 export const issuedToken = z.object({ token: z.string().describe('Session token. Only this response contains it.') });
@@ -26,14 +74,12 @@ export const openedSession = session.and(issuedToken);
 export const endedSession = session.and(z.object({ ended: z.literal(true) }));
 export const sessionDetails = session.and(
   z.object({
-    usage: z
-      .object({
-        calls: z.number().describe('Number of tool calls.'),
-        bytes: z.number().describe('Bytes of the calls and their results.'),
-        underWay: z.number().describe('Number of unfinished calls.'),
-      })
-      .optional()
-      .describe('Usage of the session so far.'),
+    usage: sessionUsage.optional().describe('Usage of the session so far.'),
+    limits: effectiveLimits,
+    children: z.int().describe('Number of live child sessions.'),
+    activity: activity
+      .nullable()
+      .describe('Null if the session has made no call in this gateway process, or if no gateway is running.'),
     sandbox: z
       .object({
         runner: z.string().nullable().describe('Name of the sandbox runner; null if none is available.'),
@@ -143,3 +189,6 @@ export const event = z
       .describe('The session as it is now, or as it was when it ended. Only the id if the record no longer exists.'),
   })
   .meta({ id: 'Event' });
+
+/** The data of each event of the stream. The type of the event tells which it is. */
+export const eventData = z.union([event, activityEvent, gatewayEvent]);

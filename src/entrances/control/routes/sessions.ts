@@ -14,6 +14,7 @@ import { jsonSchema, limitsSchema, stringListSchema } from '../../../sessions/se
 import { listForMatch, matchSession } from '../../../sessions/tools/reach.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
+import { describeLimits } from './session-lists.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
 const looseParameter =
@@ -69,20 +70,6 @@ const newSessionBody = restriction.extend({
   permissions: stringListSchema.exactOptional().describe('Names of the permissions of the session. Default: none.'),
 });
 
-const sessionsQuery = z.object({
-  user: z.string().exactOptional().describe('Only sessions of this user.'),
-  workspace: z.string().exactOptional().describe('Only sessions in this workspace.'),
-  parent: z.string().exactOptional().describe('Only sessions opened by this session.'),
-  after: z.string().exactOptional().describe('Value of "next" from the previous page.'),
-  // The store refuses other numbers.
-  limit: z.string().transform(Number).default(1000).meta({
-    type: 'integer',
-    minimum: 1,
-    maximum: 1000,
-    description: 'Maximum number of sessions per page. Default: 1000.',
-  }),
-});
-
 const maxItems = 200;
 const itemLimit = { error: `a whole number from 1 to ${maxItems}` };
 
@@ -112,14 +99,6 @@ const callToExplain = z.strictObject({
 
 /** Sessions, their servers and their calls. */
 export const sessionRoutes = {
-  'GET /api/v1/sessions': defineRoute({
-    role: 'viewer',
-    summary: 'Lists the live sessions, oldest first',
-    query: sessionsQuery,
-    returns: 'A page of sessions',
-    answer: 'sessionsPage',
-    handle: listSessions,
-  }),
   'POST /api/v1/sessions': defineRoute({
     role: 'admin',
     summary: 'Opens a session, and returns its first token',
@@ -132,15 +111,23 @@ export const sessionRoutes = {
   }),
   'GET /api/v1/sessions/{id}': defineRoute({
     role: 'viewer',
-    summary: 'Shows a session with its usage and its sandbox',
+    summary: 'Shows a session with its usage, its limits, what it does now and its sandbox',
     parameter: looseParameter,
     returns: 'The session',
     answer: 'sessionDetails',
     async handle(gateway, { parameter }) {
       const record = await findRecord(gateway, parameter);
       const usage = await gateway.usage(record.id);
+      const [more] = await gateway.sessions.readUses([record]);
       const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
-      return { ...sessionViewOf(record), ...(usage === undefined ? {} : { usage }), sandbox };
+      return {
+        ...sessionViewOf(record),
+        ...(usage === undefined ? {} : { usage: { ...usage, paceUsed: more?.paceUsed ?? 0 } }),
+        limits: describeLimits(gateway.sessions.limitsOf(record)),
+        children: more?.children ?? 0,
+        activity: gateway.running?.activity.get(record.id) ?? null,
+        sandbox,
+      };
     },
   }),
   'PATCH /api/v1/sessions/{id}': defineRoute({
@@ -240,18 +227,6 @@ async function createSession(gateway: Operator, { body }: RouteRequest<{ body: t
   const parent = parentId === undefined ? {} : { parentId: (await findRecord(gateway, parentId, true)).id };
   const { record, token } = await gateway.openSession({ ...rest, ...parent }, 'control-api');
   return { ...sessionViewOf(record), token };
-}
-
-/** Lists the oldest sessions first. `next` is the value of `after` for the next page. */
-async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: typeof sessionsQuery }>) {
-  const { user, workspace, parent, ...page } = query;
-  const filter = {
-    ...(user === undefined ? {} : { userId: user }),
-    ...(workspace === undefined ? {} : { workspaceId: workspace }),
-    ...(parent === undefined ? {} : { parentId: parent }),
-  };
-  const { sessions, next } = await gateway.sessions.list(filter, page);
-  return { sessions: sessions.map(sessionViewOf), next };
 }
 
 /**

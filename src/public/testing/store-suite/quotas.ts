@@ -55,6 +55,27 @@ function testChildren(test: DefineTest): void {
 }
 
 function testCallQuotas(test: DefineTest): void {
+  test('usage tells how far the calls are ahead of their pace, and how many children live', async (storeTest) => {
+    const { store, open, advance } = storeTest;
+    const { id } = await open({ ttlSeconds: 600 });
+    const child = await open({ parentId: id });
+    await open({ parentId: id, ttlSeconds: 1 });
+    await open();
+    const read = async () => {
+      const { aheadMs, children } = (await store.usage(id)) ?? {};
+      return [aheadMs, children];
+    };
+    assert.deepEqual(await read(), [0, 2]);
+    const limits = { session: { callsPerMinute: 6 } };
+    for (let index = 0; index < 3; index++) assert.ok(await isAdmitted(store, { id, limits }));
+    assert.deepEqual(await read(), [30_000, 2]);
+    advance(12_500);
+    assert.deepEqual(await read(), [17_500, 1], 'one child has expired');
+    await store.end(child.id);
+    advance(20_000);
+    assert.deepEqual(await read(), [0, 0]);
+  });
+
   test('calls per minute: a burst, then an even rate, with the exact time to retry', async (storeTest) => {
     const { store, open, advance } = storeTest;
     const { id } = await open({ ttlSeconds: 600 });
