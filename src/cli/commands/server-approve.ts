@@ -7,13 +7,13 @@ import { nameTransport, type ServerDefinition } from '../../upstreams/definition
 import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
+import { describeCommand, describeRewriters, serverOrigin } from '../../upstreams/pins/show-server.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import type { ConfigPaths } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
 import { printData, renderPairs } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
-import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
 import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
 
 export const serverCheck: Command = {
