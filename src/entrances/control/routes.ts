@@ -1,10 +1,12 @@
 import type { z } from 'zod';
 import { createOpenApiDocument } from './openapi.ts';
 import { type AnswerSchemas, defineRoute, type RouteDescription } from './route.ts';
+import { configurationRoutes } from './routes/configuration.ts';
 import { credentialRoutes, loginRoutes } from './routes/credentials.ts';
 import { folderRoutes } from './routes/folders.ts';
 import { peopleRoutes } from './routes/people.ts';
 import { policyRoutes } from './routes/policies.ts';
+import { serverAdminRoutes } from './routes/server-admin.ts';
 import { serverRoutes } from './routes/servers.ts';
 import { sessionRoutes } from './routes/sessions.ts';
 
@@ -20,6 +22,8 @@ export const routes = {
   ...loginRoutes,
   ...policyRoutes,
   ...serverRoutes,
+  ...serverAdminRoutes,
+  ...configurationRoutes,
   'GET /api/v1/openapi.json': defineRoute({
     role: 'viewer',
     summary: 'Returns the OpenAPI description of the control API',

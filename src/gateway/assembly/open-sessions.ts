@@ -20,7 +20,10 @@ import type { ClosingStack } from './closing-stack.ts';
 import type { Storage } from './open-storage.ts';
 
 /** The members of an operator that are the same with and without a gateway. */
-type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess' | 'running' | 'config' | 'listServers'>;
+type CommonOperator = Omit<
+  Operator,
+  'sandbox' | 'openAuth' | 'openAccess' | 'openServers' | 'running' | 'config' | 'listServers'
+>;
 
 /** The sessions and what belongs to them. */
 export interface SessionParts {

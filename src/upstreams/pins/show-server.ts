@@ -91,6 +91,11 @@ function quoteWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word);
 }
 
+/** A variable as the person who approves a server sees it. */
+export function renderVariable(name: string, value: string): { readonly name: string; readonly value: string } {
+  return { name, value: renderValue(name, value) };
+}
+
 /**
  * The value of a variable as the person who approves a server sees it. A credential is shown as `…`. A path, an option
  * or an address is always shown, whatever its variable is called: it can decide what runs.

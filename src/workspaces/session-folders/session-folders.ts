@@ -44,6 +44,8 @@ export interface SessionFolders {
   path(session: Pick<Session, 'id' | 'workspaceId'>): string | undefined;
   /** Finds folders by the id of their session, its name, or a prefix of the id that fits only one session. */
   find(reference: string): readonly FolderName[];
+  /** Lists all folders that are ready, also those that were kept when their sessions ended. */
+  list(): readonly (FolderName & Pick<FolderRecord, 'kind' | 'kept'>)[];
   diff(which: FolderName): Promise<FolderDiff>;
   merge(which: FolderName, request: Pick<MergeOptions, 'dryRun' | 'prefer'>): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
@@ -169,6 +171,12 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
 
     find: (reference) => findFolders(folders, reference),
 
+    list: () =>
+      listFolderNames(folders).flatMap((which) => {
+        const record = readFolderRecord(pathsFor(which));
+        return record?.state === 'ready' ? [{ ...which, kind: record.kind, kept: record.kept }] : [];
+      }),
+
     async diff(which) {
       const { diffFolder } = await loadWork();
       const [paths, record] = [pathsFor(which), requireRecord(pathsFor(which))];
@@ -249,10 +257,14 @@ function requireRecord(paths: FolderPaths): FolderRecord {
   });
 }
 
-function findFolders(folders: string, reference: string): readonly FolderName[] {
-  const all = listSessions(folders).flatMap((sessionId) =>
+function listFolderNames(folders: string): FolderName[] {
+  return listSessions(folders).flatMap((sessionId) =>
     listWorkspaces(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
   );
+}
+
+function findFolders(folders: string, reference: string): readonly FolderName[] {
+  const all = listFolderNames(folders);
   const exact = all.filter(({ sessionId }) => sessionId === reference);
   if (exact.length > 0) return exact;
   const nameOf = ({ sessionId, workspaceId }: FolderName) =>
