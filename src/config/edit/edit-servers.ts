@@ -6,7 +6,7 @@ import { AmbitError } from '../../errors.ts';
 /** A server to be added to the configuration, in the form it has there. */
 export interface Addition {
   readonly name: string;
-  /** Where it comes from, for people: a client, a file, the registry or the control API. Empty for the operator's own. */
+  /** The origin, for people: a client, a file, the registry or the control API. Empty for the operator's own. */
   readonly origin: string;
   readonly entry: Readonly<Record<string, unknown>>;
 }

@@ -47,7 +47,7 @@ interface ToolView {
   readonly changes: readonly string[];
 }
 
-/** What an operator can see of a server without starting it. */
+/** The facts about a server that an operator can see without starting it. */
 export interface ServerDetails {
   readonly definition: DefinitionView;
   /** The hash of everything that an approval of the server would pin. */

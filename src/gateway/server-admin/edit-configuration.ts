@@ -1,4 +1,3 @@
-import { existsSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import {
   type Addition,
@@ -189,14 +188,15 @@ export function createConfigurationEditor({ paths, approvals, reload }: EditorPa
 
 /** Opens the configuration. Unlike the command line, a request does not create one: a program may have configured us. */
 async function openExisting(paths: EditorParts['paths']): Promise<OpenedConfiguration & { readonly before: string }> {
-  if (!existsSync(paths.configFile)) {
+  const opened = await openConfiguration(paths);
+  const { before } = opened;
+  if (before === undefined) {
     throw new AmbitError('CONFIG_UNCHANGED', {
       what: 'This gateway has no configuration file, because the program that started it configured it.',
       hint: 'Change the configuration in that program.',
     });
   }
-  const opened = await openConfiguration(paths);
-  return { ...opened, before: opened.before ?? '' };
+  return { ...opened, before };
 }
 
 function assertValidName(name: string): void {

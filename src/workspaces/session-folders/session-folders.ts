@@ -170,12 +170,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     },
 
     find: (reference) => findFolders(folders, reference),
-
-    list: () =>
-      listFolderNames(folders).flatMap((which) => {
-        const record = readFolderRecord(pathsFor(which));
-        return record?.state === 'ready' ? [{ ...which, kind: record.kind, kept: record.kept }] : [];
-      }),
+    list: () => listReadyFolders(folders),
 
     async diff(which) {
       const { diffFolder } = await loadWork();
@@ -261,6 +256,13 @@ function listFolderNames(folders: string): FolderName[] {
   return listSessions(folders).flatMap((sessionId) =>
     listWorkspaces(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
   );
+}
+
+function listReadyFolders(folders: string): ReturnType<SessionFolders['list']> {
+  return listFolderNames(folders).flatMap((which) => {
+    const record = readFolderRecord(folderPathsFor(folders, which.sessionId, which.workspaceId));
+    return record?.state === 'ready' ? [{ ...which, kind: record.kind, kept: record.kept }] : [];
+  });
 }
 
 function findFolders(folders: string, reference: string): readonly FolderName[] {

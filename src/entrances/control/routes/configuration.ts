@@ -5,7 +5,7 @@ import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { defineRoute } from '../route.ts';
 
-/** What the configuration says about workspaces and rules. */
+/** The workspaces and rules of the configuration. */
 export const configurationRoutes = {
   'GET /api/v1/workspaces': defineRoute({
     role: 'viewer',
