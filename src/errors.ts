@@ -91,6 +91,13 @@ export const errorTable = {
     rpc: 1011,
     retryable: false,
   },
+  APPROVAL_STALE: {
+    sentence: 'The server is not as it was when it was reviewed, so nothing was approved.',
+    hint: 'Review it again, then approve what you see.',
+    http: 409,
+    rpc: 1071,
+    retryable: false,
+  },
   UPSTREAM_FAILED: {
     sentence: 'The MCP server failed.',
     hint: 'Try again. If it keeps failing, the operator finds the reason in the log or with "ambit server check NAME".',
@@ -306,6 +313,13 @@ export const errorTable = {
     hint: 'Correct the lines listed, then start again.',
     http: 500,
     rpc: 1028,
+    retryable: false,
+  },
+  CONFIG_UNCHANGED: {
+    sentence: 'The configuration cannot be changed like this, so it stays as it is.',
+    hint: 'Read the reason in the message, correct it, then send the request again.',
+    http: 409,
+    rpc: 1072,
     retryable: false,
   },
   STORE_UNAVAILABLE: {

@@ -32,6 +32,7 @@ import type { CallExplanation } from './inspect/explain-call.ts';
 import type { SessionInspector } from './inspect/session-inspector.ts';
 import type { ServerListener } from './observer.ts';
 import type { ServerLogs, ServerOverview } from './server-activity.ts';
+import type { ServerAdmin } from './server-admin/server-admin.ts';
 import type { ActivityTracker } from './session-activity.ts';
 import type { Next, StageList } from './stage.ts';
 import type { Identify } from './stages/authenticate.ts';
@@ -107,6 +108,7 @@ export interface Operator {
   /** Opens parts that few requests need. A command without a gateway loads them only for those. */
   openAuth(): Promise<OperatorAuth>;
   openAccess(): Promise<ServerAccess>;
+  openServers(): Promise<ServerAdmin>;
 }
 
 export interface GatewayOptions {
@@ -172,6 +174,8 @@ export interface Gateway extends Operator, OperatorAuth, ServerAccess {
    * and addresses stay as they were at the start.
    */
   reload(next: Config): string[];
+  /** Reads the configuration file again and applies it. One such request is served after the other. */
+  reloadFile(): Promise<{ readonly changed: readonly string[]; readonly warnings: readonly string[] }>;
   /** Starts in the background what the first call would wait for. Otherwise nothing is started before that call. */
   prepare(): void;
   /** Resolves when sessions can be read and written. */

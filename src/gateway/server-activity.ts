@@ -4,6 +4,7 @@ import { scrubSecrets } from '../observability/log/scrub.ts';
 import type { TrustLevel } from '../rules/trust-level.ts';
 import { nameTransport, type ServerDefinition, type Transport } from '../upstreams/definition.ts';
 import type { Approvals } from '../upstreams/pins/approvals.ts';
+import { hideSecrets } from '../upstreams/pins/show-server.ts';
 
 /** A line that a process of a server wrote to stderr, without secrets and control characters. */
 export interface ServerLogLine {
@@ -247,7 +248,7 @@ export function describeServers(
       trust: server.trust,
       era: configuredEra ?? live?.eraOf(server.name) ?? record?.era ?? null,
       approval: server.source === 'operator' ? 'not needed' : verdict.state,
-      changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => line),
+      changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => hideSecrets(line)),
       definitionHash: server.definitionHash,
       state: live === undefined ? null : verdict.state === 'approved' ? judgeState(server, record) : 'unapproved',
       processes: live === undefined ? null : (record?.processes ?? 0),

@@ -22,6 +22,8 @@ const lines = [
   'workspace list',
   'workspace show shop',
   'server list',
+  'server show notes',
+  'rule list',
   'server approve notes',
   'user add ada --team ops',
   'user list',

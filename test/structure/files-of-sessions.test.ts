@@ -12,6 +12,7 @@ const allowed: Readonly<Record<string, string>> = {
   'observability/journal/': 'the journal',
   'stores/': 'the database',
   'context/for-tools/': 'the key that signs',
+  'config/edit/': 'the configuration, and its backups',
   'config/load/': 'the configuration and the files that it includes',
   'sessions/events/webhook-queue.ts': 'events that wait to be delivered, in the data directory',
   'sandbox/': 'the files that a sandbox is made of; workspaces are mounted, by a descriptor that was opened safely',

@@ -1,5 +1,6 @@
 import { existsSync, lstatSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, isAbsolute, join, relative, sep } from 'node:path';
+import { findLatestBackup, replaceAndDropBackup, replaceWithBackup } from '../../config/edit/backups.ts';
 import { suggestClosest } from '../../config/explain/suggest.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import { findRewriters } from '../../config/load/out-of-reach.ts';
@@ -29,7 +30,6 @@ import {
 } from '../client/clients.ts';
 import { removeListItem } from '../client/json-format.ts';
 import { type Command, type Invocation, jsonFlag, readFlag, trustFlag, UsageError } from '../command.ts';
-import { findLatestBackup, replaceAndDropBackup, replaceWithBackup } from '../import/backups.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
 import { findConfigPaths } from '../io/config-paths.ts';
 import { escapeForeignText, printData, renderTable } from '../io/output.ts';

@@ -2,27 +2,30 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { parse } from 'yaml';
+import { findLatestBackup, readBackup, restoreBackup, wasCreated } from '../../config/edit/backups.ts';
+import { addServers, mayHoldSecrets } from '../../config/edit/edit-servers.ts';
+import {
+  assertSameConfiguration,
+  describeModeChange,
+  replaceConfiguration,
+} from '../../config/edit/replace-configuration.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
+import { previewAdditions } from '../../upstreams/pins/preview-additions.ts';
 import { type Command, type Invocation, jsonFlag, readListFlag, UsageError } from '../command.ts';
-import { findLatestBackup, readBackup, restoreBackup, wasCreated } from '../import/backups.ts';
-import { addServers } from '../import/edit-servers.ts';
 import {
   clients,
   describeOtherProjects,
   findClientSources,
   findProjectFolders,
   type ImportSource,
-  mayHoldSecrets,
   phraseQuestion,
   planImport,
-  previewAdditions,
 } from '../import/plan-import.ts';
-import { assertSameConfiguration, describeModeChange, replaceConfiguration } from '../import/replace-configuration.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
 import { type ConfigPaths, findConfigPaths } from '../io/config-paths.ts';
 import { printData } from '../io/output.ts';
@@ -87,7 +90,9 @@ export const importCommand: Command = {
     assertSameConfiguration(paths.configFile, hasConfiguration ? before : undefined);
     makeFolders(dirname(paths.configFile));
     const { backup, closedFrom } = replaceConfiguration(paths.configFile, text, plan.additions.some(mayHoldSecrets));
-    const unapproved = await previews.approve();
+    const refused = await previews.approve();
+    printLines(refused.map(({ reason }) => `! ${reason}`));
+    const unapproved = refused.map(({ name }) => name);
     printData(invocation, { added: names, backup: backup ?? null, unapproved }, () => `Added: ${names.join(', ')}.`);
     printLines(describeModeChange(closedFrom));
     printLines([

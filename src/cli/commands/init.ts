@@ -1,6 +1,7 @@
 import { lstatSync, realpathSync, statSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
 import { stringify } from 'yaml';
+import { type Addition, indentLines, renderEntries } from '../../config/edit/edit-servers.ts';
 import { loadConfig } from '../../config/load/load.ts';
 import { assertOutOfReach } from '../../config/load/out-of-reach.ts';
 import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
@@ -9,17 +10,15 @@ import { AmbitError, isAmbitError } from '../../errors.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { previewAdditions } from '../../upstreams/pins/preview-additions.ts';
 import { type Command, type Invocation, jsonFlag, readFlag, UsageError } from '../command.ts';
-import { indentLines, renderEntries } from '../import/edit-servers.ts';
 import {
-  type Addition,
   describeOtherProjects,
   findClientSources,
   findProjectFolders,
   findRepository,
   phraseQuestion,
   planImport,
-  previewAdditions,
 } from '../import/plan-import.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import { type ConfigPaths, findConfigPaths } from '../io/config-paths.ts';
@@ -62,7 +61,9 @@ export const initCommand: Command = {
     const { warnings } = await loadConfig({ text: written, file: paths.configFile });
     makeFolders(dirname(paths.configFile));
     writeNewFile(paths.configFile, written);
-    const refused = isAgreed ? await previews.approve() : taken.map(({ name }) => name);
+    const unapproved = isAgreed ? await previews.approve() : [];
+    printLines(unapproved.map(({ reason }) => `! ${reason}`));
+    const refused = (isAgreed ? unapproved : taken).map(({ name }) => name);
     const names = taken.map(({ name }) => name);
     const include = workspace?.include ?? [];
     const data = {

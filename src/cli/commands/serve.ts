@@ -3,7 +3,6 @@ import { type FSWatcher, watch } from 'node:fs';
 import { homedir } from 'node:os';
 import { basename, dirname } from 'node:path';
 import { setFlagsFromString } from 'node:v8';
-import { loadConfig } from '../../config/load/load.ts';
 import { listWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { findListenProblems } from '../../config/schema/listen-rules.ts';
 import {
@@ -241,8 +240,7 @@ function watchConfig(file: string, gateway: Gateway, log: Log): { close(): void 
 
   async function reload(): Promise<void> {
     try {
-      const { config, warnings } = await loadConfig({ file });
-      const changed = gateway.reload(config);
+      const { changed, warnings } = await gateway.reloadFile();
       watchAll();
       for (const warning of warnings) log.warn('configuration', { warning });
       log.info('configuration reloaded', { changed: changed.length === 0 ? undefined : changed.join(', ') });

@@ -1,19 +1,20 @@
 import { isAmbitError } from '../../errors.ts';
+import { summarizeFailure, summarizeInspection } from '../../gateway/inspect/check-server.ts';
 import { fetchPackage, inspectServer } from '../../gateway/inspect/inspect-server.ts';
 import { toPlainLine } from '../../lib/text/escape-controls.ts';
 import { formatCount } from '../../lib/text/format-count.ts';
 import type { Log } from '../../observability/log/log.ts';
-import { nameTransport, type ServerDefinition } from '../../upstreams/definition.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
+import { describeCommand, describeRewriters, serverOrigin } from '../../upstreams/pins/show-server.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import type { ConfigPaths } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
 import { printData, renderPairs } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
-import { describeCommand, describeRewriters, serverOrigin } from '../io/show-server.ts';
 import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
 
 export const serverCheck: Command = {
@@ -31,32 +32,20 @@ export const serverCheck: Command = {
     const onInstall = watchInstalls(invocation);
     const inspecting = inspectServer({ config, dataDir, server, approvals, onInstall });
     const inspected = showProgress(`Starting ${name}`, inspecting);
-    const {
-      era,
-      transport,
-      tools: listed,
-      pins,
-      missing,
-      unsound,
-      seconds,
-    } = await inspected.catch((error: unknown) => {
+    const inspection = await inspected.catch((error: unknown) => {
       printFailure(invocation, server, error);
       throw error;
     });
-    const tools = server.source === 'operator' ? listed.length : Object.keys(pins).length;
-    const changes = approvals
-      .toolsChanged(server, pins)
-      .filter(({ kind }) => missing === undefined || kind !== 'removed')
-      .flatMap((tool) => tool.changes.map(({ line }) => line));
-    const approval = server.source === 'operator' ? 'not needed' : 'approved';
-    const found = { name, transport, era, tools, seconds, approval, changes };
+    const { missing, unsound } = inspection;
+    const found = summarizeInspection(server, approvals, inspection);
+    const { transport, era, tools, seconds, approval, changes } = found;
     printData(invocation, found, () =>
       renderPairs([
         ['name', name],
         ['transport', transport],
-        ['era', era],
+        ['era', era ?? '-'],
         ['tools', String(tools)],
-        ['answered in', `${seconds.toFixed(2)} s`],
+        ['answered in', `${(seconds ?? 0).toFixed(2)} s`],
         ['approval', approval],
         ...changes.map((line) => ['changed', line] as const),
       ]),
@@ -76,12 +65,7 @@ export const serverCheck: Command = {
 function printFailure(invocation: Invocation, server: ServerDefinition, error: unknown): void {
   const stderr = readStderrLines(error);
   if (invocation.flags.json === true && isAmbitError(error)) {
-    const { code, message, hint } = error;
-    printData(
-      invocation,
-      { name: server.name, transport: nameTransport(server), error: { code, message, hint }, stderr },
-      () => '',
-    );
+    printData(invocation, { ...summarizeFailure(server, error), stderr }, () => '');
   } else if (stderr.length > 0) printLines(['Last lines of its stderr:', ...stderr.map((line) => `  ${line}`)]);
 }
 

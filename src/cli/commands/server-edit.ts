@@ -1,4 +1,17 @@
 import { dirname } from 'node:path';
+import {
+  type Addition,
+  addServers,
+  mayHoldSecrets,
+  readServerEntry,
+  removeServer,
+} from '../../config/edit/edit-servers.ts';
+import {
+  newConfiguration,
+  type OpenedConfiguration,
+  openConfiguration,
+  saveConfiguration,
+} from '../../config/edit/replace-configuration.ts';
 import { suggestClosest } from '../../config/explain/suggest.ts';
 import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
 import { loadConfig } from '../../config/load/load.ts';
@@ -6,6 +19,8 @@ import { normalizeServerName } from '../../config/load/mcp-servers-file.ts';
 import { isMap, serverName } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
 import { createApprovals } from '../../upstreams/pins/approvals.ts';
+import { previewAdditions } from '../../upstreams/pins/preview-additions.ts';
+import { renderEntryLines } from '../../upstreams/pins/show-server.ts';
 import {
   type Command,
   type Invocation,
@@ -15,18 +30,10 @@ import {
   requirePositional,
   UsageError,
 } from '../command.ts';
-import { addServers, readServerEntry, removeServer } from '../import/edit-servers.ts';
-import { type Addition, mayHoldSecrets, previewAdditions } from '../import/plan-import.ts';
-import {
-  describeReload,
-  newConfiguration,
-  type OpenedConfiguration,
-  openConfiguration,
-  saveConfiguration,
-} from '../import/replace-configuration.ts';
 import { askConfirmation, printLines, yesFlag } from '../io/ask.ts';
+import { findConfigPaths } from '../io/config-paths.ts';
+import { describeReload } from '../io/find-gateway.ts';
 import { printData, renderTable } from '../io/output.ts';
-import { renderEntryLines } from '../io/show-server.ts';
 import {
   type RegistryEntry,
   readRegistryEntry,
@@ -68,7 +75,7 @@ export const serverAdd: Command = {
       }
     }
     const addition = given === undefined ? describeOwnServer(invocation, name, url) : undefined;
-    const opened = await openConfiguration(invocation);
+    const opened = await openConfiguration(findConfigPaths(invocation));
     assertNewName(opened, name);
     return addition === undefined
       ? addFromRegistry(invocation, opened, name, given as string)
@@ -231,6 +238,7 @@ async function addFromRegistry(
   }
   const saved = saveConfiguration(opened, text, mayHoldSecrets(addition));
   const [unapproved] = await previews.approve();
+  if (unapproved !== undefined) printLines([`! ${unapproved.reason}`]);
   const missing = plan.missing.map((each) => each.name);
   const approval = unapproved === undefined ? 'approved' : 'unapproved';
   printData(invocation, { added: name, from: origin, ...saved.data, approval, missing }, () => `Added: ${name}.`);
@@ -300,7 +308,7 @@ export const serverRemove: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'the name of the server');
-    const opened = await openConfiguration(invocation);
+    const opened = await openConfiguration(findConfigPaths(invocation));
     const { config, paths, before = newConfiguration } = opened;
     const server = Object.hasOwn(config.servers, name) ? config.servers[name] : undefined;
     if (server === undefined) {

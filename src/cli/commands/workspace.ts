@@ -1,35 +1,39 @@
-import { existsSync } from 'node:fs';
 import { suggestClosest } from '../../config/explain/suggest.ts';
-import { type ConfiguredWorkspace, findWorkspace, listWorkspaces } from '../../config/load/workspace-folders.ts';
+import { describeWorkspace, describeWorkspaces, type WorkspaceSettings } from '../../config/load/describe-config.ts';
+import { listWorkspaces } from '../../config/load/workspace-folders.ts';
+import type { AnswerOf } from '../../entrances/control/routes.ts';
 import { AmbitError } from '../../errors.ts';
-import { type Command, jsonFlag, requirePositional } from '../command.ts';
+import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
+import { isUnreachable, runningGatewayRequest } from '../io/control-request.ts';
 import { loadTargetConfiguration } from '../io/find-gateway.ts';
 import { printData, renderPairs, renderTable } from '../io/output.ts';
 
-interface ShownList {
-  readonly workspaces: readonly Pick<ConfiguredWorkspace & { name: string }, 'name' | 'path' | 'trust' | 'backend'>[];
-  /** Folders of patterns that are no workspaces. */
-  readonly leftOut: readonly { readonly pattern: string; readonly folder: string; readonly reason: string }[];
-  /** Patterns whose folder was not read, or only in part. */
-  readonly incomplete: readonly { readonly pattern: string; readonly reason: string }[];
-}
+type ShownList = AnswerOf<'GET /api/v1/workspaces'>;
+type ShownWorkspace = ShownList['workspaces'][number];
 
 export const workspaceList: Command = {
   help: 'List workspaces',
   flags: { json: jsonFlag },
   async run(invocation) {
-    const { config } = await loadTargetConfiguration(invocation);
-    const { names, leftOut, incomplete } = listWorkspaces(config);
-    const workspaces = names.flatMap((name) => {
-      const found = findWorkspace(config, name);
-      if (found === undefined) return [];
-      const { path, trust, backend, pattern } = found;
-      return [{ name, path, trust, backend, ...(pattern === undefined ? {} : { pattern }) }];
-    });
-    const list = { workspaces, leftOut, incomplete };
+    const list = await readWorkspaces(invocation);
     printData(invocation, list, () => renderList(list));
   },
 };
+
+/** Asks the running gateway for the workspaces; without one, reads the configuration. */
+async function readWorkspaces(invocation: Invocation): Promise<ShownList> {
+  try {
+    return await runningGatewayRequest(invocation, 'GET /api/v1/workspaces');
+  } catch (error) {
+    if (!isUnreachable(error)) throw error;
+  }
+  const { config } = await loadTargetConfiguration(invocation);
+  const { workspaces, ...others } = describeWorkspaces(config);
+  return { workspaces: workspaces.map(withoutGateway), ...others };
+}
+
+/** The number of sessions is known to a running gateway only. */
+const withoutGateway = (settings: WorkspaceSettings): ShownWorkspace => ({ ...settings, sessions: null, folders: [] });
 
 function renderList({ workspaces, leftOut, incomplete }: ShownList): string {
   const shown =
@@ -63,28 +67,35 @@ export const workspaceShow: Command = {
   flags: { json: jsonFlag },
   async run(invocation) {
     const name = requirePositional(invocation, 'NAME');
-    const { config } = await loadTargetConfiguration(invocation);
-    const workspace = findWorkspace(config, name);
-    if (workspace === undefined) {
-      throw new AmbitError('WORKSPACE_NOT_FOUND', {
-        what: `There is no workspace "${name}"${suggestClosest(name, listWorkspaces(config).names) || '.'}`,
-        hint: 'List them with "ambit workspace list".',
-      });
-    }
-    const { path, trust, isolation, backend, capabilities, pattern } = workspace;
-    const exists = path === undefined ? undefined : existsSync(path);
-    const { servers } = capabilities;
-    const made = pattern === undefined ? {} : { pattern };
-    printData(invocation, { name, path, exists, trust, servers, isolation, backend, ...made }, () =>
+    const workspace = await readWorkspace(invocation, name);
+    const { path, exists, trust, servers, isolation, backend, pattern, sessions, folders } = workspace;
+    printData(invocation, workspace, () =>
       renderPairs([
         ['name', name],
-        ...(path === undefined ? [] : [['path', exists ? path : `${path} (does not exist)`] as const]),
-        ...(pattern === undefined ? [] : [['pattern', pattern] as const]),
+        ...(path === null ? [] : [['path', exists ? path : `${path} (does not exist)`] as const]),
+        ...(pattern === null ? [] : [['pattern', pattern] as const]),
         ['trust', trust],
         ['servers', typeof servers === 'string' ? servers : servers.join(', ')],
         ['isolation', isolation],
         ['backend', backend],
+        ...(sessions === null ? [] : [['sessions', String(sessions)] as const]),
+        ...(folders.length === 0 ? [] : [['folders', String(folders.length)] as const]),
       ]),
     );
   },
 };
+
+async function readWorkspace(invocation: Invocation, name: string): Promise<ShownWorkspace> {
+  try {
+    return await runningGatewayRequest(invocation, 'GET /api/v1/workspaces/{id}', { id: name });
+  } catch (error) {
+    if (!isUnreachable(error)) throw error;
+  }
+  const { config } = await loadTargetConfiguration(invocation);
+  const found = describeWorkspace(config, name);
+  if (found !== undefined) return withoutGateway(found);
+  throw new AmbitError('WORKSPACE_NOT_FOUND', {
+    what: `There is no workspace "${name}"${suggestClosest(name, listWorkspaces(config).names) || '.'}`,
+    hint: 'List them with "ambit workspace list".',
+  });
+}

@@ -1,19 +1,13 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
+import type { Addition } from '../../config/edit/edit-servers.ts';
 import { resolveArgs, resolveCommand } from '../../config/load/configured-paths.ts';
-import { type LoadedConfig, loadConfig } from '../../config/load/load.ts';
 import { type ForeignServer, readMcpServers } from '../../config/load/mcp-servers-file.ts';
 import { readConfigFile } from '../../config/load/read-config-file.ts';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { isAmbitError } from '../../errors.ts';
 import { resolveIfPresent } from '../../lib/fs/if-present.ts';
-import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
-import { createApprovals } from '../../upstreams/pins/approvals.ts';
-import { describeUnpinned, type ServerPins } from '../../upstreams/pins/server-pins.ts';
 import { findUserFolders, mcpClients, type Variables } from '../client/clients.ts';
-import { printLines } from '../io/ask.ts';
-import type { ConfigPaths } from '../io/config-paths.ts';
-import { describeCommand } from '../io/show-server.ts';
 
 const imported = mcpClients.filter(({ isImported }) => isImported);
 export const clients: readonly string[] = imported.map(({ name }) => name);
@@ -27,13 +21,6 @@ export interface ImportSource {
   readonly file: string;
   /** The origin that is recorded: the client, or the file itself. */
   readonly origin: string;
-}
-
-/** A server to be added to the configuration, in the form it has there. */
-export interface Addition {
-  readonly name: string;
-  readonly origin: string;
-  readonly entry: Readonly<Record<string, unknown>>;
 }
 
 export interface ImportPlan {
@@ -139,57 +126,6 @@ export function phraseQuestion(count: number): string {
   return count === 1
     ? 'Import this server, and approve it as shown?'
     : `Import these ${count} servers, and approve them as shown?`;
-}
-
-/** New servers as the gateway will see them, with everything that an approval pins. */
-export interface AdditionPreviews {
-  readonly loaded: LoadedConfig;
-  /** Describes each server in full, because an approval allows exactly what is shown. */
-  readonly lines: readonly string[];
-  readonly pinned: ReadonlyMap<string, ServerPins>;
-  /** Approves the servers as shown. Returns the names of those that cannot be approved. */
-  approve(): Promise<string[]>;
-}
-
-/** Reads the text of a configuration before it is written, so that no invalid one is left behind. */
-export async function previewAdditions(
-  additions: readonly Addition[],
-  { text, paths, searchPath }: { text: string; paths: ConfigPaths; searchPath: string | undefined },
-): Promise<AdditionPreviews> {
-  const loaded = await loadConfig({ text, file: paths.configFile });
-  const servers = defineServers(loaded.config, dirname(paths.configFile));
-  const approvals = createApprovals({ dataDir: paths.dataDir, searchPath });
-  const pinned = new Map<string, ServerPins>();
-  const lines = additions.flatMap(({ name, origin }) => {
-    const server = servers.get(name);
-    if (server === undefined) return [`+ ${name} (${origin})`, '  disabled'];
-    const pins = approvals.preview(server);
-    pinned.set(name, pins);
-    const notes = describeUnpinned(pins, server).map((line) => `  note     ${line}`);
-    return [`+ ${name} (${origin})`, ...describeCommand(pins, server), ...notes];
-  });
-  return {
-    loaded,
-    lines,
-    pinned,
-    async approve() {
-      const unapproved: string[] = [];
-      for (const [name, pins] of pinned) {
-        await approvals.approve(servers.get(name) as ServerDefinition, pins).catch((error: Error) => {
-          unapproved.push(name);
-          printLines([`! ${error.message}`]);
-        });
-      }
-      return unapproved;
-    },
-  };
-}
-
-/** Members that may hold keys, tokens and passwords; an address may have one in its path. */
-const secretFields = ['env', 'headers', 'args', 'url'];
-
-export function mayHoldSecrets({ entry }: Addition): boolean {
-  return secretFields.some((key) => entry[key] !== undefined);
 }
 
 /** Resolves relative paths against the folder of the file they came from. */

@@ -101,6 +101,12 @@ async function listReadyGateways(
   return list();
 }
 
+/** Says whether a gateway is running that takes over a changed configuration by itself. */
+export async function describeReload({ env }: Invocation, { configFile }: ConfigPaths): Promise<string[]> {
+  const running = await listRunningGateways({ env, home: homedir() });
+  return running.some((entry) => isSamePath(entry.configFile, configFile)) ? ['The running gateway reloads it.'] : [];
+}
+
 /** Says that a gateway answered, if the command was not told which one to use. */
 export function announceGateway(invocation: Invocation, { choice, configFile }: GatewayTarget): void {
   if (choice === 'default') sayOnce(invocation, `using the running gateway of ${shortenPath(configFile)}`);

@@ -173,7 +173,9 @@ const serverKeys = z.strictObject({
   disabled: z.boolean().default(false).describe('Do not use this server.'),
   imported: textLine(4096)
     .optional()
-    .describe('File that "ambit import" took the server from. The server starts only if it is approved.'),
+    .describe(
+      'Where the server was imported from, such as a file of another client. The server starts only if it is approved.',
+    ),
   trust: oneOrMore(trustLevel)
     .optional()
     .describe('Trust levels of the sessions that may use the server. Default: both with command, [direct] with url.'),

@@ -1,11 +1,13 @@
 import { z } from 'zod';
 import { createOpenApiDocument } from './openapi.ts';
 import { type AnswerSchemas, defineRoute, type RouteDescription } from './route.ts';
+import { configurationRoutes } from './routes/configuration.ts';
 import { consoleRoutes } from './routes/consoles.ts';
 import { credentialRoutes, loginRoutes } from './routes/credentials.ts';
 import { folderRoutes } from './routes/folders.ts';
 import { peopleRoutes } from './routes/people.ts';
 import { policyRoutes } from './routes/policies.ts';
+import { serverAdminRoutes } from './routes/server-admin.ts';
 import { serverRoutes } from './routes/servers.ts';
 import { sessionDetailRoutes } from './routes/session-details.ts';
 import { sessionListRoutes } from './routes/session-lists.ts';
@@ -26,6 +28,8 @@ export const routes = {
   ...policyRoutes,
   ...serverRoutes,
   ...consoleRoutes,
+  ...serverAdminRoutes,
+  ...configurationRoutes,
   'GET /api/v1/openapi.json': defineRoute({
     role: 'viewer',
     summary: 'Returns the OpenAPI description of the control API',

@@ -1,8 +1,11 @@
+import { loadConfig } from '../../config/load/load.ts';
 import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import { createConsoles } from '../../identity/consoles.ts';
+import { createMutex } from '../../lib/async/mutex.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
 import { logInstalls } from '../observer.ts';
 import { describeServers } from '../server-activity.ts';
+import { createServerAdmin } from '../server-admin/server-admin.ts';
 import { sweepSessionFolders } from './clean-up-ended-sessions.ts';
 import { openOnStack } from './closing-stack.ts';
 import { openObservability } from './open-observability.ts';
@@ -38,6 +41,20 @@ async function maySweepFolders({ storage, sandbox }: Pick<GatewayParts, 'storage
   return storage.store.capabilities.shared !== 'process' || (await sandbox.isAlone());
 }
 
+/** Each request reads the file when it is its turn, so that an older content never replaces a newer one. */
+function createFileReload(file: string, apply: Gateway['reload']): Gateway['reloadFile'] {
+  const lock = createMutex();
+  return async () => {
+    const release = await lock();
+    try {
+      const { config, warnings } = await loadConfig({ file });
+      return { changed: apply(config), warnings };
+    } finally {
+      release();
+    }
+  };
+}
+
 function createGateway(
   parts: GatewayParts,
   { logFile, ...more }: Pick<Gateway, 'reload' | 'close'> & Pick<GatewayOptions, 'logFile'>,
@@ -49,6 +66,17 @@ function createGateway(
   const { activity } = observability;
   const { serve, handleTransport, identify, jwt, holdKey, access } = pipeline;
   const { credentials, logins } = auth;
+  const reloadFile = createFileReload(storage.paths.configFile, more.reload);
+  const serverAdmin = createServerAdmin({
+    paths: storage.paths,
+    openSandbox: async () => sandbox,
+    reload: reloadFile,
+    config: settings.config,
+    servers: settings.servers,
+    approvals,
+    logins: auth.logins,
+    offers: upstreams.catalog.storedOffers,
+  });
   return {
     ...createCommonOperator(storage, own),
     ...access,
@@ -70,6 +98,7 @@ function createGateway(
         eraOf: verdicts.getCertain,
         usesSse: verdicts.usesSse,
       }),
+    reloadFile,
     serve,
     handleTransport,
     identify,
@@ -79,6 +108,7 @@ function createGateway(
     logins,
     openAuth: async () => auth,
     openAccess: async () => access,
+    openServers: async () => serverAdmin,
     sandbox: sandbox.sandbox.check,
     metrics: observability.metrics,
     recordRefusal: observability.refusals.record,

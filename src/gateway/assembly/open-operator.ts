@@ -5,6 +5,7 @@ import { createWriteQuota } from '../../workspaces/write-quota.ts';
 import type { Gateway, GatewayOptions, Operator, ServerAccess } from '../gateway.ts';
 import { createObserver } from '../observer.ts';
 import { describeServers } from '../server-activity.ts';
+import type { ServerAdmin } from '../server-admin/server-admin.ts';
 import { cleanUpEndedSessions, noSessionWork } from './clean-up-ended-sessions.ts';
 import { type ClosingStack, createClosingStack, openOnStack } from './closing-stack.ts';
 import type { AuthParts } from './open-auth.ts';
@@ -31,6 +32,9 @@ export function openOperator(options: GatewayOptions): Promise<Operator & Pick<G
       return module.openAuth({ storage, credentials: true }, later);
     });
     const openAccess = openLazily(closing, (later) => loadAccess({ storage, sessions, openSandbox }, later));
+    const openServers = openLazily(closing, async (later) =>
+      loadServerAdmin({ storage, auth: (await openAuth()).auth, openSandbox }, later),
+    );
     watchSessions(storage, sessions, openAuth, closing);
     storage.recordOpened();
     return {
@@ -42,6 +46,7 @@ export function openOperator(options: GatewayOptions): Promise<Operator & Pick<G
       listServers: async () => describeServers(storage.settings.servers().values(), (await openAuth()).approvals),
       openAuth: async () => (await openAuth()).auth,
       openAccess,
+      openServers,
       close: closing.close,
     };
   });
@@ -60,6 +65,30 @@ async function loadAccess(needs: AccessSources, closing: ClosingStack): Promise<
   const sandbox = await needs.openSandbox();
   const access = await openAccess({ storage, sessions, credentials: true }, closing);
   return openOwnTools({ storage, sandbox, sessions, access }, closing).access;
+}
+
+interface ServerAdminSources extends Pick<AuthParts, 'auth'>, Pick<AccessSources, 'storage' | 'openSandbox'> {}
+
+async function loadServerAdmin(
+  { storage, auth, openSandbox }: ServerAdminSources,
+  closing: ClosingStack,
+): Promise<ServerAdmin> {
+  const [{ createServerAdmin }, { selectOffers }, { createApprovals }, { createFetchedPackage }] = await Promise.all([
+    import('../server-admin/server-admin.ts'),
+    import('../../upstreams/catalog/catalog.ts'),
+    import('../../upstreams/pins/approvals.ts'),
+    import('../inspect/inspect-server.ts'),
+  ]);
+  const { settings, paths } = storage;
+  const { dataDir } = paths;
+  const approvals = createApprovals({ dataDir, fetchedPackage: createFetchedPackage(dataDir) });
+  closing.push(approvals.close);
+  const file = openCatalogFile(join(dataDir, 'catalog.json'));
+  return createServerAdmin({
+    ...settings,
+    ...{ paths, approvals, logins: auth.logins, openSandbox, reload: undefined },
+    offers: (name) => selectOffers(file.load(), name),
+  });
 }
 
 function watchSessions(

@@ -25,7 +25,10 @@ import type { Storage } from './open-storage.ts';
 const feedDelayMs = 1000;
 
 /** The members of an operator that are the same with and without a gateway. */
-type CommonOperator = Omit<Operator, 'sandbox' | 'openAuth' | 'openAccess' | 'running' | 'config' | 'listServers'>;
+type CommonOperator = Omit<
+  Operator,
+  'sandbox' | 'openAuth' | 'openAccess' | 'openServers' | 'running' | 'config' | 'listServers'
+>;
 
 /** The sessions and what belongs to them. */
 export interface SessionParts {

@@ -34,7 +34,7 @@ export const createFetchedPackage =
   (command, args) =>
     readPackagePin(packagesFolder(dataDir), command, args);
 
-interface ServerInspection {
+export interface ServerInspection {
   readonly era: 'modern' | 'handshake';
   readonly transport: Transport;
   /**
@@ -66,9 +66,10 @@ export async function inspectServer(options: InspectOptions): Promise<ServerInsp
   return withSandbox(options.dataDir, (sandbox) => inspectInSandbox(sandbox, options), options.onInstall);
 }
 
-async function inspectInSandbox(
-  { tmpRoot, runners }: Sandbox,
-  { config, server, approvals }: InspectOptions,
+/** Inspects a server with the sandbox of this process. The links of sessions are not used. */
+export async function inspectInSandbox(
+  { tmpRoot, runners }: Pick<Sandbox, 'tmpRoot' | 'runners'>,
+  { config, server, approvals }: Omit<InspectOptions, 'dataDir' | 'onInstall'>,
 ): Promise<ServerInspection> {
   const output = collectOutput();
   const verdicts = createEraVerdicts();

@@ -43,6 +43,8 @@ export interface Catalog {
   list(server: ServerDefinition, query: CatalogQuery): Promise<ServerListing>;
   /** Returns what a server offered when it was last asked, without asking it. */
   knownOffer(server: ServerDefinition, query: Omit<CatalogQuery, 'ask'>): Offer | undefined;
+  /** Returns all stored lists of a server. Each belongs to its owner, so they are for operators only. */
+  storedOffers(server: string): readonly CachedOffer[];
   /**
    * Marks the lists of a server as changed, after it said so. If the process belongs to one session, the lists are that
    * session's own from then on: the process of another session may not have changed. A shared process speaks for the
@@ -174,6 +176,7 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
 
   return {
     knownOffer: (server, query) => offers.get(findKey(server, query))?.offer,
+    storedOffers: (server) => selectOffers(offers, server),
     async list(server, query) {
       const { owner, scopeKey, ask } = query;
       const key = findKey(server, query);
@@ -240,6 +243,11 @@ export function createCatalog(file: Omit<CatalogFile, 'close'>, filterPinned: Pi
       return () => listeners.delete(listener);
     },
   };
+}
+
+/** Selects the offers of one server. */
+export function selectOffers(offers: ReadonlyMap<string, CachedOffer>, server: string): readonly CachedOffer[] {
+  return [...offers].flatMap(([key, cached]) => (key.startsWith(`${server} `) ? [cached] : []));
 }
 
 /** Keeps the offers in memory and on disk, and drops those that were fetched longest ago when there are too many. */

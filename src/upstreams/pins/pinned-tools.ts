@@ -47,7 +47,7 @@ export interface PinnedTools {
 
 type PinQuery = Parameters<PinnedToolFilter>[2];
 
-interface CheckedTools {
+export interface CheckedTools {
   /** The tools that all readers understand the same. */
   readonly tools: readonly string[];
   readonly pins: ToolPins;
@@ -186,7 +186,8 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
   return { filter, wasPinnedHere: (server) => pinned.delete(server) };
 }
 
-function checkTools(offer: Offer): CheckedTools {
+/** Separates the tools of an offer that all readers understand the same from the others. */
+export function checkTools(offer: Offer): CheckedTools {
   const sound = offer.tools.filter(isUnambiguousTool);
   const pins = createToolPins(sound.map((text) => JSON.parse(text) as unknown));
   const { unclearTools = 0 } = offer;

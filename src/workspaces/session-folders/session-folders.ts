@@ -44,6 +44,8 @@ export interface SessionFolders {
   path(session: Pick<Session, 'id' | 'workspaceId'>): string | undefined;
   /** Finds folders by the id of their session, its name, or a prefix of the id that fits only one session. */
   find(reference: string): readonly FolderName[];
+  /** Lists all folders that are ready, also those that were kept when their sessions ended. */
+  list(): readonly (FolderName & Pick<FolderRecord, 'kind' | 'kept'>)[];
   diff(which: FolderName): Promise<FolderDiff>;
   merge(which: FolderName, request: Pick<MergeOptions, 'dryRun' | 'prefer'>): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
@@ -168,6 +170,7 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     },
 
     find: (reference) => findFolders(folders, reference),
+    list: () => listReadyFolders(folders),
 
     async diff(which) {
       const { diffFolder } = await loadWork();
@@ -249,10 +252,21 @@ function requireRecord(paths: FolderPaths): FolderRecord {
   });
 }
 
-function findFolders(folders: string, reference: string): readonly FolderName[] {
-  const all = listSessions(folders).flatMap((sessionId) =>
+function listFolderNames(folders: string): FolderName[] {
+  return listSessions(folders).flatMap((sessionId) =>
     listWorkspaces(folders, sessionId).map((workspaceId) => ({ sessionId, workspaceId })),
   );
+}
+
+function listReadyFolders(folders: string): ReturnType<SessionFolders['list']> {
+  return listFolderNames(folders).flatMap((which) => {
+    const record = readFolderRecord(folderPathsFor(folders, which.sessionId, which.workspaceId));
+    return record?.state === 'ready' ? [{ ...which, kind: record.kind, kept: record.kept }] : [];
+  });
+}
+
+function findFolders(folders: string, reference: string): readonly FolderName[] {
+  const all = listFolderNames(folders);
   const exact = all.filter(({ sessionId }) => sessionId === reference);
   if (exact.length > 0) return exact;
   const nameOf = ({ sessionId, workspaceId }: FolderName) =>

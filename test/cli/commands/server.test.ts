@@ -214,7 +214,11 @@ test('ambit workspace list shows the workspaces of a pattern, and which folders 
   expect(stdout).not.toContain('\u001b[2J');
   expect(JSON.parse((await ambit('workspace', 'list', '--json')).stdout)).toEqual({
     workspaces: [
-      { name: 'src-shop', path: join(project.folder, 'src/shop'), trust: 'direct', backend: 'local', pattern: 'src-*' },
+      {
+        ...{ name: 'src-shop', path: join(project.folder, 'src/shop'), pattern: 'src-*', exists: true },
+        ...{ trust: 'direct', backend: 'local', isolation: 'shared', git: 'read', servers: 'all' },
+        ...{ sessions: null, folders: [] },
+      },
     ],
     leftOut: ['My Shop', 'x\u001b[2J'].map((folder) => ({
       pattern: 'src-*',
@@ -224,4 +228,35 @@ test('ambit workspace list shows the workspaces of a pattern, and which folders 
     incomplete: [],
   });
   expect((await ambit('workspace', 'show', 'src-shop')).stdout).toMatch(/^pattern +src-\*$/m);
+});
+
+test('ambit rule list shows rules, and the restrictions of servers that have any', async () => {
+  writeFileSync(
+    project.configFile,
+    'version: 1\nservers: { free: { command: x }, notes: { command: x, tools: { deny: [drop], permissions: { "w*": notes:write } } } }\nrules: [{ id: no-night, deny: "notes__*", when: "session.userId == \'bat\'" }]\n',
+  );
+  const { stdout } = await ambit('rule', 'list');
+  expect(stdout).toMatch(/^no-night +deny +notes__\* +session.userId == 'bat'\n\nSERVER/m);
+  expect(stdout).toMatch(/^notes +deny +drop\nnotes +permissions +w\*: notes:write\n$/m);
+  expect(JSON.parse((await ambit('rule', 'list', '--json')).stdout)).toMatchObject({
+    rules: [{ id: 'no-night', effect: 'deny', tools: ['notes__*'] }],
+    servers: [
+      { server: 'free', allow: ['*'] },
+      { server: 'notes', deny: ['drop'] },
+    ],
+  });
+  writeFileSync(project.configFile, 'version: 1\n');
+  expect((await ambit('rule', 'list')).stdout).toContain('No rules.');
+});
+
+test('ambit server show needs no gateway and starts nothing', async () => {
+  const marker = join(project.folder, 'ran');
+  await project.declare({ x: { command: 'touch', args: [marker], env: { A: 'value-of-a' } } });
+  const { code, stdout } = await ambit('server', 'show', 'x');
+  expect([code, existsSync(marker)]).toEqual([0, false]);
+  expect(stdout).toMatch(/^runs +touch \/.*ran$/m);
+  expect(stdout).toMatch(/^approval +unapproved$/m);
+  expect(stdout).toMatch(/^env +A$/m);
+  expect(stdout).not.toContain('value-of-a');
+  expect((await ambit('server', 'show', 'y')).code).toBe(1);
 });

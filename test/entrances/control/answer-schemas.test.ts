@@ -30,25 +30,24 @@ beforeAll(async () => {
   const provider = await authorizationServer();
   const notes = await guardedUpstream(provider.issuer, provider.jwksUri);
   closing.push(provider, notes);
-  gateway = await createGateway({
-    dataDir,
-    log: { info() {}, warn() {} },
-    config: {
-      version: 1,
-      servers: {
-        notes: { url: notes.url, era: 'modern', trust: ['sandboxed'] },
-        local: { command: 'x', trust: ['direct'] },
-      },
-      workspaces: { garden: { path: workspace, isolation: 'copy' } },
-      rules: [{ id: 'no-weeds', deny: 'notes__*', when: "args.plant == 'weed'" }],
-      governance: {
-        organisation: 'acme',
-        users: [{ name: 'root' }],
-        policies: [{ name: 'tone', scope: 'org', mode: 'prepend', text: 'Be kind.' }],
-        objectives: [{ scope: 'org', text: 'Grow.' }],
-      },
+  const config = {
+    version: 1,
+    servers: {
+      notes: { url: notes.url, era: 'modern', trust: ['sandboxed'] },
+      local: { command: 'x', trust: ['direct'] },
     },
-  });
+    workspaces: { garden: { path: workspace, isolation: 'copy' } },
+    rules: [{ id: 'no-weeds', deny: 'notes__*', when: "args.plant == 'weed'" }],
+    governance: {
+      organisation: 'acme',
+      users: [{ name: 'root' }],
+      policies: [{ name: 'tone', scope: 'org', mode: 'prepend', text: 'Be kind.' }],
+      objectives: [{ scope: 'org', text: 'Grow.' }],
+    },
+  };
+  const configFile = join(folder, 'ambit.yaml');
+  writeFileSync(configFile, JSON.stringify(config), { mode: 0o600 });
+  gateway = await createGateway({ dataDir, log: { info() {}, warn() {} }, config: configFile });
   closing.push(gateway);
   url = (await gateway.listen({ port: 0 })).url;
   const token = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
@@ -116,6 +115,9 @@ test('every address answers as its row says', async () => {
   expect(calls).toHaveLength(1);
   const { entries } = await ask('GET /api/v1/journal', { query: { session: 'task#1', kind: 'call', words: 'ok' } });
   expect(entries).toMatchObject([{ kind: 'call', sessionId: id, name: 'session_info' }]);
+  const { sessions: live, folders: own } = await ask('GET /api/v1/workspaces/{id}', { id: 'garden' });
+  expect([live, own.length]).toEqual([2, 2]);
+  await ask('GET /api/v1/workspaces');
   await folders(id);
 
   await ask('POST /api/v1/users', { body: { name: 'ada', teams: ['t'] } });
@@ -154,6 +156,19 @@ test('every address answers as its row says', async () => {
   const { gateway: running, servers } = await ask('GET /api/v1/status');
   expect([running?.url, servers.total]).toEqual([url, 2]);
   await ask('GET /api/v1/servers');
+  await ask('GET /api/v1/servers/{id}', { id: 'local' });
+  const ruled = await ask('GET /api/v1/rules');
+  expect([ruled.rules[0]?.id, ruled.servers.length]).toEqual(['no-weeds', 2]);
+  const { applied, reloaded } = await ask('POST /api/v1/servers', { body: { name: 'time', command: 'node' } });
+  expect([applied, reloaded]).toEqual([true, true]);
+  await ask('POST /api/v1/servers/import', {
+    body: { text: '{"mcpServers":{"Clock":{"command":"x"}}}', dryRun: true },
+  });
+  const { definitionHash, pinsHash } = await ask('POST /api/v1/servers/{id}/review', { id: 'time' });
+  await ask('POST /api/v1/servers/{id}/approve', { id: 'time', body: { definitionHash, pinsHash } });
+  await ask('DELETE /api/v1/servers/{id}', { id: 'time', query: { dryRun: 'true' } });
+  const checked = await ask('POST /api/v1/servers/{id}/check', { id: 'local' });
+  expect(checked.error?.code).toBe('UPSTREAM_FAILED');
   await ask('GET /api/v1/servers/{id}/logs', { id: 'local', query: { lines: 5 } });
 
   await ask('GET /api/v1/whoami');

@@ -1,41 +1,7 @@
 import { z } from 'zod';
-import { serverStates } from '../../../gateway/server-activity.ts';
-import { instantSchema, stringListSchema } from '../../../sessions/session-schema.ts';
-import { transports } from '../../../upstreams/definition.ts';
+import { instantSchema } from '../../../sessions/session-schema.ts';
 import { listOf } from './parts.ts';
-
-const lastError = z
-  .object({ at: instantSchema, message: z.string() })
-  .nullable()
-  .describe('Last failure of the server; null if there was none since the gateway started.');
-
-const serverOverview = z
-  .object({
-    name: z.string(),
-    source: z
-      .enum(['operator', 'imported', 'project'])
-      .describe('operator: the configuration. project: an included file.'),
-    file: z.string().nullable().describe('Included or imported file; null for a server of the configuration.'),
-    transport: z.enum(transports).describe('http: Streamable HTTP. sse: HTTP+SSE, configured or detected.'),
-    trust: listOf(z.enum(['direct', 'sandboxed'])).describe('Trust levels of the sessions that may use the server.'),
-    era: z.enum(['modern', 'handshake']).nullable().describe('Protocol era of the server; null while it is unknown.'),
-    approval: z
-      .enum(['not needed', 'approved', 'changed', 'exposed', 'unapproved'])
-      .describe('changed: it differs from what was approved. exposed: another account could replace its program.'),
-    changes: stringListSchema.describe('Differences between the server and its approval.'),
-    definitionHash: z.string().describe('Hash of the definition of the server.'),
-    state: z
-      .enum(serverStates)
-      .nullable()
-      .describe(
-        'running: a process runs. idle: no process runs; the next call starts one. failed: the last start failed, or the last process ended by itself. reachable, unreachable: result of the last call to an HTTP server. unapproved: it may not start until it is approved. null: no gateway is running.',
-      ),
-    processes: z.int().nullable().describe('Number of running processes; null if no gateway is running.'),
-    lastError,
-  })
-  .meta({ id: 'Server' });
-
-export const servers = z.object({ servers: listOf(serverOverview) });
+import { lastErrorSchema } from './server-details.ts';
 
 export const serverLog = z.object({
   server: z.string(),
@@ -71,7 +37,7 @@ export const gatewayStatus = z.object({
   servers: z.object({
     total: z.int(),
     states: z.record(z.string(), z.int()).describe('Number of servers by state.'),
-    troubled: listOf(z.object({ name: z.string(), state: z.string(), lastError })).describe(
+    troubled: listOf(z.object({ name: z.string(), state: z.string(), lastError: lastErrorSchema })).describe(
       'Servers that are failed, unreachable or unapproved.',
     ),
   }),

@@ -1,14 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { homedir } from 'node:os';
 import { dirname } from 'node:path';
-import { type LoadedConfig, loadConfig } from '../../config/load/load.ts';
-import { assertNobodyElseWrites } from '../../config/load/read-config-file.ts';
-import { listRunningGateways } from '../../entrances/control/gateway-registry.ts';
 import { AmbitError } from '../../errors.ts';
-import { resolveIfPresent } from '../../lib/fs/if-present.ts';
 import { makeFolders } from '../../lib/fs/make-folders.ts';
-import type { Invocation } from '../command.ts';
-import { type ConfigPaths, findConfigPaths } from '../io/config-paths.ts';
+import { type LoadedConfig, loadConfig } from '../load/load.ts';
+import { assertNobodyElseWrites } from '../load/read-config-file.ts';
 import { markCreated, type ReplacedFile, replaceWithBackup } from './backups.ts';
 
 /** Replaces a configuration and keeps the old version, or records that it is new. */
@@ -28,19 +23,24 @@ export function describeModeChange(mode: number | undefined): string[] {
 /** The start of a configuration that did not exist. */
 export const newConfiguration = '# The configuration of Ambit. "ambit help" lists the commands.\nversion: 1\n';
 
+interface EditedPaths {
+  readonly configFile: string;
+  readonly dataDir: string;
+}
+
 /** The configuration before a change. */
 export interface OpenedConfiguration extends LoadedConfig {
-  readonly paths: ConfigPaths;
+  readonly paths: EditedPaths;
   /** The text of the file; undefined where there is none. */
   readonly before: string | undefined;
 }
 
 /** Opens the configuration for a change. One that does not exist yet is an empty one. */
-export async function openConfiguration(invocation: Invocation): Promise<OpenedConfiguration> {
-  const paths = findConfigPaths(invocation);
-  assertNobodyElseWrites(paths.configFile);
-  const before = existsSync(paths.configFile) ? readFileSync(paths.configFile, 'utf8') : undefined;
-  const loaded = await loadConfig({ text: before ?? newConfiguration, file: paths.configFile });
+export async function openConfiguration(paths: EditedPaths): Promise<OpenedConfiguration> {
+  const { configFile } = paths;
+  assertNobodyElseWrites(configFile);
+  const before = existsSync(configFile) ? readFileSync(configFile, 'utf8') : undefined;
+  const loaded = await loadConfig({ text: before ?? newConfiguration, file: configFile });
   return { ...loaded, paths, before };
 }
 
@@ -71,11 +71,4 @@ export function saveConfiguration(
   const { backup, closedFrom } = replaceConfiguration(configFile, text, mayHoldNewSecrets);
   const file = before === undefined ? `Created ${configFile}` : `Backup: ${backup}`;
   return { data: { configFile, backup: backup ?? null }, lines: [...describeModeChange(closedFrom), file] };
-}
-
-/** Says whether a gateway is running that takes over the change by itself. */
-export async function describeReload({ env }: Invocation, { configFile }: ConfigPaths): Promise<string[]> {
-  const running = await listRunningGateways({ env, home: homedir() });
-  const isServed = running.some((entry) => resolveIfPresent(entry.configFile) === resolveIfPresent(configFile));
-  return isServed ? ['The running gateway reloads it.'] : [];
 }

@@ -2,7 +2,21 @@ import { isAbsolute } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Document, isMap, isScalar, isSeq, type Pair, parseDocument } from 'yaml';
 import { AmbitError } from '../../errors.ts';
-import type { Addition } from './plan-import.ts';
+
+/** A server to be added to the configuration, in the form it has there. */
+export interface Addition {
+  readonly name: string;
+  /** The origin, for people: a client, a file, the registry or the control API. Empty for the operator's own. */
+  readonly origin: string;
+  readonly entry: Readonly<Record<string, unknown>>;
+}
+
+/** Members that may hold keys, tokens and passwords; an address may have one in its path. */
+const secretFields = ['env', 'headers', 'args', 'url'];
+
+export function mayHoldSecrets({ entry }: Addition): boolean {
+  return secretFields.some((key) => entry[key] !== undefined);
+}
 
 const parseOptions = { schema: 'core', version: '1.2' } as const;
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { addServers, removeServer } from '../../../src/cli/import/edit-servers.ts';
+import { addServers, removeServer } from '../../../src/config/edit/edit-servers.ts';
 
 const additions = [
   { name: 'new', origin: 'cursor', entry: { command: 'x', args: ['a: b', '#c'], imported: 'cursor' } },

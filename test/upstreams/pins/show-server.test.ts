@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { renderValue } from '../../../src/cli/io/show-server.ts';
+import { renderValue } from '../../../src/upstreams/pins/show-server.ts';
 
 const random = 'q7Zp2LmXv9Tb4RkWc8Yd';
 

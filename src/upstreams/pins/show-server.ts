@@ -1,14 +1,13 @@
 import { existsSync } from 'node:fs';
 import { relative } from 'node:path';
+import { renderEntries } from '../../config/edit/edit-servers.ts';
 import { findRewriters } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { isSecretName, redactedMark, redactLine } from '../../lib/redact/redact-line.ts';
-import { redactedText, scrubSecrets } from '../../observability/log/scrub.ts';
-import type { ServerDefinition } from '../../upstreams/definition.ts';
-import type { ServerPins } from '../../upstreams/pins/server-pins.ts';
-import { renderEntries } from '../import/edit-servers.ts';
-import type { ConfigPaths } from './config-paths.ts';
+import { createScrubber, listSecretArguments, redactedText, scrubSecrets } from '../../observability/log/scrub.ts';
+import type { ServerDefinition } from '../definition.ts';
+import type { ServerPins } from './server-pins.ts';
 
 const hiddenMark = '…';
 const maxLength = 500;
@@ -23,7 +22,7 @@ const optionPattern = /^(?:--[a-z][a-z-]*(?:[\s=]|$)|-[a-zA-Z](?:[\s./=]|$))/;
 const relativePath = /^(?:\.{1,2}|~|file:)\//i;
 
 /** The file that declares a server, in the shortest form. */
-export function serverOrigin(server: ServerDefinition, paths: ConfigPaths): string {
+export function serverOrigin(server: ServerDefinition, paths: { readonly configFile: string }): string {
   if (server.source === 'operator') return 'configuration';
   if (server.source === 'imported') return `import ${server.file ?? ''}`.trim();
   const file = server.file ?? '';
@@ -58,8 +57,8 @@ export function renderEntryLines(sign: '+' | '-', name: string, entry: Readonly<
   const { env, headers, args, url } = entry;
   const shown = {
     ...entry,
-    ...(Array.isArray(args) ? { args: args.map((each) => hideSecrets(String(each))) } : {}),
-    ...(typeof url === 'string' ? { url: hideSecrets(url) } : {}),
+    ...(Array.isArray(args) ? { args: hideArguments(args.map(String)) } : {}),
+    ...(typeof url === 'string' ? { url: hideCredentials(url) } : {}),
     ...(isMap(env) ? { env: mapValues(env, (key, value) => renderValue(key, String(value))) } : {}),
     ...(isMap(headers) ? { headers: mapValues(headers, () => hiddenMark) } : {}),
   };
@@ -92,12 +91,17 @@ function quoteWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : JSON.stringify(word);
 }
 
+/** A variable as the person who approves a server sees it. */
+export function renderVariable(name: string, value: string): { readonly name: string; readonly value: string } {
+  return { name, value: renderValue(name, value) };
+}
+
 /**
  * The value of a variable as the person who approves a server sees it. A credential is shown as `…`. A path, an option
  * or an address is always shown, whatever its variable is called: it can decide what runs.
  */
 export function renderValue(name: string, value: string): string {
-  const plain = hideSecrets(value);
+  const plain = hideCredentials(value);
   if (decidesWhatRuns(value)) return shortenValue(plain);
   if (isSecretName(name) || secretEnd.test(name)) return hiddenMark;
   // A path may look random. A path that does not exist cannot be told from a credential that begins with a slash.
@@ -105,7 +109,28 @@ export function renderValue(name: string, value: string): string {
   return plain !== value || randomValue.test(value) ? hiddenMark : shortenValue(plain);
 }
 
-function hideSecrets(text: string): string {
+/** The arguments of a program without credentials, such as the word after `--token`. */
+export function hideArguments(args: readonly string[]): string[] {
+  const secrets = new Set(listSecretArguments(args).filter((secret) => secret !== ''));
+  const scrub = createScrubber(secrets);
+  return args.map((arg) => (secrets.has(arg) ? hiddenMark : hideSecrets(scrub(arg))));
+}
+
+/** A URL without user name, password, fragment, and the values of its query. */
+export function hideUrlValues(address: string | URL): string {
+  const { protocol, host, pathname, searchParams } = new URL(address);
+  const query = [...searchParams.keys()].map((name) => `${encodeURIComponent(name)}=${hiddenMark}`).join('&');
+  return hideSecrets(`${protocol}//${host}${pathname}${query === '' ? '' : `?${query}`}`);
+}
+
+const queryValue = /([?&][^\s=&#?]{1,200}=)[^\s&#]+/g;
+
+/** A text about a server, such as a difference to its approval, without credentials and values in URLs. */
+export function hideSecrets(text: string): string {
+  return hideCredentials(text.includes('://') ? text.replace(queryValue, `$1${hiddenMark}`) : text);
+}
+
+function hideCredentials(text: string): string {
   return scrubSecrets(redactLine(text)).replaceAll(redactedMark, hiddenMark).replaceAll(redactedText, hiddenMark);
 }
 

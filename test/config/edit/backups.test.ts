@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { replaceWithBackup } from '../../../src/cli/import/backups.ts';
+import { replaceWithBackup } from '../../../src/config/edit/backups.ts';
 
 /** Puts a link in the place of each file as soon as the file is replaced. */
 const attacker = `

@@ -1,0 +1,166 @@
+import { describeRestrictions, type ToolRestrictions } from '../../config/load/describe-config.ts';
+import type { Config } from '../../config/schema/schema.ts';
+import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
+import { scrubSecrets } from '../../observability/log/scrub.ts';
+import type { LoginAdmin } from '../../upstreams/auth/login-admin.ts';
+import type { CachedOffer } from '../../upstreams/catalog/catalog-file.ts';
+import type { ServerDefinition } from '../../upstreams/definition.ts';
+import type { Approvals } from '../../upstreams/pins/approvals.ts';
+import { checkTools, mergeToolPins } from '../../upstreams/pins/pinned-tools.ts';
+import type { FetchedPackagePin, ServerPins } from '../../upstreams/pins/server-pins.ts';
+import { hideArguments, hideSecrets, hideUrlValues } from '../../upstreams/pins/show-server.ts';
+
+/** The command or address of a server without values of variables, headers and URL queries. */
+export type DefinitionView =
+  | {
+      readonly kind: 'stdio';
+      readonly command: string;
+      readonly args: readonly string[];
+      /** The names of its variables. */
+      readonly env: readonly string[];
+      /** The file that the command starts; null if there is none. */
+      readonly program: string | null;
+      /** The reason why the program cannot be started. */
+      readonly problem: string | null;
+      /** The files that decide what runs, with the hashes that an approval pins. */
+      readonly files: readonly { readonly path: string; readonly leadsTo: string; readonly sha256: string | null }[];
+      readonly package: FetchedPackagePin | null;
+    }
+  | {
+      readonly kind: 'http';
+      readonly url: string;
+      /** The names of its headers. */
+      readonly headers: readonly string[];
+    };
+
+/**
+ * The state of a tool. `withheld`: clients could read its definition in different ways. `removed`: it was approved, and
+ * no list has it any more. `not pinned`: the server needs no approval, or its tools have not been listed since.
+ */
+export const toolStates = ['approved', 'new', 'changed', 'removed', 'withheld', 'not pinned'] as const;
+export type ToolState = (typeof toolStates)[number];
+
+interface ToolView {
+  readonly name: string;
+  readonly state: ToolState;
+  readonly description: string | null;
+  readonly changes: readonly string[];
+}
+
+/** The facts about a server that an operator can see without starting it. */
+export interface ServerDetails {
+  readonly definition: DefinitionView;
+  /** The hash of everything that an approval of the server would pin. */
+  readonly pinsHash: string;
+  readonly approvedAt: string | null;
+  /** The time when the server last listed its tools; null if it has not, as far as is known. */
+  readonly toolsListedAt: string | null;
+  readonly tools: readonly ToolView[];
+  readonly restrictions: ToolRestrictions;
+  readonly logins: readonly { readonly userId: string; readonly state: 'active' | 'lost' | 'wanted' }[];
+}
+
+const maxTools = 2000;
+const maxNameLength = 256;
+const maxDescriptionLength = 2000;
+
+interface DetailSources {
+  readonly config: Config;
+  readonly approvals: Approvals;
+  readonly logins: Pick<LoginAdmin, 'list'>;
+  readonly offers: readonly CachedOffer[];
+}
+
+/** Describes a server. `pins` are shown and hashed, so an approval of this hash allows exactly what was shown. */
+export function describeServerDetails(
+  server: ServerDefinition,
+  pins: ServerPins,
+  { config, approvals, logins, offers }: DetailSources,
+): ServerDetails {
+  const approval = approvals.list().find(({ name }) => name === server.name);
+  const listedAt = Math.max(...offers.map(({ offer }) => offer.at));
+  return {
+    definition: describeDefinition(pins),
+    pinsHash: hashPins(pins),
+    approvedAt: server.source === 'operator' ? null : (approval?.approvedAt ?? null),
+    toolsListedAt: offers.length === 0 ? null : new Date(listedAt).toISOString(),
+    tools: describeTools(server, approvals, offers),
+    restrictions: describeRestrictions(config, server.name) as ToolRestrictions,
+    logins: logins
+      .list()
+      .flatMap(({ server: name, userId, state }) => (name === server.name ? [{ userId, state }] : [])),
+  };
+}
+
+/** The hash of the pins of a server. */
+export function hashPins(pins: ServerPins): string {
+  return sha256Hex(toCanonicalJson(pins));
+}
+
+/** Describes what runs or is called, without values of variables, headers and URL queries. */
+export function describeDefinition(pins: ServerPins): DefinitionView {
+  if (pins.kind === 'http') return { kind: 'http', url: hideUrlValues(pins.url), headers: Object.keys(pins.headers) };
+  const { command, args, env, program, files } = pins;
+  const isMissing = 'missing' in program;
+  return {
+    kind: 'stdio',
+    command: hideSecrets(command),
+    args: hideArguments(args),
+    env: Object.keys(env),
+    program: isMissing ? null : program.real,
+    problem: isMissing ? program.missing : null,
+    files: files.map(({ path, real, sha256 }) => ({ path, leadsTo: real, sha256: sha256 ?? null })),
+    package: pins.package ?? null,
+  };
+}
+
+/** Merges the stored lists of all owners. A tool that one of them should not see is shown in its worst state. */
+function describeTools(server: ServerDefinition, approvals: Approvals, offers: readonly CachedOffer[]): ToolView[] {
+  const isPinned = server.source !== 'operator' && approvals.hasPinnedTools(server.name);
+  const checked = offers.map(({ offer }) => checkTools(offer));
+  const merged = mergeToolPins(checked.map(({ pins }) => pins));
+  const changed = isPinned ? approvals.toolsChanged(server, merged) : [];
+  const unsound = new Set(server.source === 'operator' ? [] : checked.flatMap((each) => each.unsound));
+  const changes = new Map(changed.map((change) => [change.tool, change]));
+  const removed = offers.length === 0 ? [] : changed.filter(({ kind }) => kind === 'removed').map(({ tool }) => tool);
+  const descriptions = readDescriptions(offers);
+  const states = { added: 'new', changed: 'changed', removed: 'removed' } as const;
+  const names = new Set([...Object.keys(merged), ...unsound, ...removed]);
+  return [...names]
+    .sort()
+    .slice(0, maxTools)
+    .map((name) => {
+      const change = changes.get(name);
+      const known = change === undefined ? 'approved' : states[change.kind];
+      return {
+        name: name.slice(0, maxNameLength),
+        state: unsound.has(name) ? 'withheld' : isPinned ? known : 'not pinned',
+        description: descriptions.get(name) ?? null,
+        changes: change?.changes.map(({ line }) => line.slice(0, maxDescriptionLength)) ?? [],
+      };
+    });
+}
+
+/** Reads the descriptions of tools. A list that was made with the credentials of a user may repeat them: it is left out. */
+function readDescriptions(offers: readonly CachedOffer[]): Map<string, string> {
+  const found = new Map<string, string>();
+  for (const { offer, owner } of offers) {
+    if (owner.hasCredentials) continue;
+    for (const text of offer.tools) {
+      const { name, description } = (JSON.parse(text) ?? {}) as {
+        readonly name?: unknown;
+        readonly description?: unknown;
+      };
+      if (typeof name === 'string' && typeof description === 'string' && !found.has(name))
+        found.set(name, shortenDescription(description));
+    }
+  }
+  return found;
+}
+
+/** Shortens the text of a server and removes what looks like a credential. */
+export function shortenDescription(text: string): string {
+  return scrubSecrets(text.slice(0, 2 * maxDescriptionLength))
+    .slice(0, maxDescriptionLength)
+    .replace(/\p{Surrogate}/gu, '');
+}
