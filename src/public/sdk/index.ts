@@ -3,20 +3,24 @@ export type {
   AbsentContext,
   ContextProblem,
   InheritedContext,
+  JsonValue,
   OwnContext,
   SessionContext,
   SessionLife,
+  SessionState,
+  StateEntry,
+  StateWrite,
   TrustLevel,
   VerifiedContext,
 } from './context.ts';
-export { currentSession } from './current-session.ts';
 export {
+  currentSession,
   type ResolvedWorkspace,
   requirePermission,
   requireTrust,
   resolveWorkspace,
   type WorkspaceQuestion,
-} from './guards.ts';
+} from './current-session.ts';
 export type { KeySource } from './keys.ts';
 export {
   type ContextOptions,
@@ -32,6 +36,5 @@ export {
   type SessionErrorCode,
   toErrorResult,
 } from './session-error.ts';
-export type { JsonValue, SessionState, StateEntry, StateWrite } from './session-state.ts';
 export { type HandlerOptions, secureServer, withSession } from './with-session.ts';
 export type { SecurableServer } from './wrap-handlers.ts';

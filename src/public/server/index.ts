@@ -4,6 +4,9 @@ export type { SessionEndReason as EndReason, SessionView } from '../../sessions/
 export { type CacheOptions, cacheResult } from './cache-result.ts';
 export type { DeclaredWorkspace, DeclaredWorkspaces, WorkspaceCaller } from './declared-workspaces.ts';
 export type { GivenGovernance, ResolvedPolicies } from './governance.ts';
+export type { FileOptions, OpenBackend } from './server-files.ts';
+export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
+export type { SessionFacts } from './session-layer.ts';
 export type {
   AuthInfo,
   CallerPrincipal,
@@ -13,7 +16,4 @@ export type {
   PrincipalOf,
   ServerSessionsOptions,
   SessionMetrics,
-} from './options.ts';
-export type { FileOptions, OpenBackend } from './server-files.ts';
-export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
-export type { SessionFacts } from './session-layer.ts';
+} from './settings.ts';

@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import type { NewSession } from '../../../stores/record.ts';
-import { testClosing } from './closing.ts';
 import { testFeed } from './feed.ts';
 import { testGrants } from './grants.ts';
 import {
@@ -15,7 +14,7 @@ import {
   suiteLimits,
 } from './harness.ts';
 import { testInboxes } from './inboxes.ts';
-import { testExpiry, testLifecycle } from './lifecycle.ts';
+import { testClosing, testExpiry, testLifecycle } from './lifecycle.ts';
 import { testListing, testTenancy } from './listing.ts';
 import { testQuotas } from './quotas.ts';
 import { testDocuments, testMarks, testResults, testState } from './stored-values.ts';
