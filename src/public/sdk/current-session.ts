@@ -8,9 +8,10 @@ import {
   type InheritedContext,
   parseTrustLevel,
   type SessionContext,
+  SessionError,
+  type SessionErrorCode,
   type TrustLevel,
 } from './context.ts';
-import { SessionError, type SessionErrorCode } from './session-error.ts';
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 

@@ -14,6 +14,13 @@ export type {
   VerifiedContext,
 } from './context.ts';
 export {
+  type ErrorResult,
+  isSessionError,
+  SessionError,
+  type SessionErrorCode,
+  toErrorResult,
+} from './context.ts';
+export {
   currentSession,
   type ResolvedWorkspace,
   requirePermission,
@@ -25,16 +32,11 @@ export type { KeySource } from './keys.ts';
 export {
   type ContextOptions,
   createReplayMemory,
+  type HandlerOptions,
   type ReadOptions,
   type ReplayMemory,
   readContext,
-} from './read-context.ts';
-export {
-  type ErrorResult,
-  isSessionError,
-  SessionError,
-  type SessionErrorCode,
-  toErrorResult,
-} from './session-error.ts';
-export { type HandlerOptions, secureServer, withSession } from './with-session.ts';
+  secureServer,
+  withSession,
+} from './with-session.ts';
 export type { SecurableServer } from './wrap-handlers.ts';

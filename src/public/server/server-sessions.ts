@@ -18,15 +18,13 @@ import {
   type SelectionReader,
   type ServerConnections,
 } from './connections.ts';
-import { createFindWorkspaces } from './declared-workspaces.ts';
+import { createFindWorkspaces, readFileOptions } from './declared-workspaces.ts';
 import { isGatewaySession, toPublicId } from './gateway-sessions.ts';
 import { addInstructions, readClientInfo, readTexts } from './governance.ts';
-import { findHttpSession, toTransportSessionId } from './http-sessions.ts';
 import { toLibraryError } from './library-hints.ts';
 import { offerToolHandlers } from './offer-tools.ts';
 import { wrapInSessions } from './run-in-session.ts';
 import { createRunHook, createSteadyLog, createSteadyMetrics } from './safe-hooks.ts';
-import { readFileOptions } from './server-files.ts';
 import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
 import {
   maxMetadataBytes,
@@ -35,7 +33,7 @@ import {
   type ServerSessionsOptions,
   type ServerSettings,
 } from './settings.ts';
-import { localCredential } from './stdio-sessions.ts';
+import { findHttpSession, localCredential, toTransportSessionId } from './transport-sessions.ts';
 
 /** The sessions of a server, shared by all of its instances. */
 export interface ServerSessions {

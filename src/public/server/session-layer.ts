@@ -17,16 +17,15 @@ import type { SessionStore } from '../../stores/store.ts';
 import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
 import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
 import { createHandlerCache, type HandlerCache } from './cache-result.ts';
-import type { FindWorkspaces } from './declared-workspaces.ts';
+import { createLayerFiles, type FindWorkspaces } from './declared-workspaces.ts';
 import { toPublicId } from './gateway-sessions.ts';
 import { openServerGovernance, type ServerGovernance } from './governance.ts';
 import { createIdentifyCaller } from './identify-caller.ts';
 import { createNamedSessions } from './named-sessions.ts';
 import type { OpenInWorkspace, SessionLayer } from './resolved-session.ts';
 import type { RunHook } from './safe-hooks.ts';
-import { createLayerFiles } from './server-files.ts';
 import { maxMetadataBytes, type ServerSessionsOptions, type ServerSettings, type SessionMetrics } from './settings.ts';
-import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
+import { type StdioSessions, stdioSessions } from './transport-sessions.ts';
 
 interface Listeners<A extends unknown[]> {
   add(listener: (...given: A) => void): () => void;

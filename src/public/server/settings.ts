@@ -14,10 +14,9 @@ import type { SessionEndReason } from '../../sessions/session.ts';
 import { readSessionVariables, type SessionEnvironment } from '../../sessions/session-environment.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Environment, startEnvironment } from '../sdk/current-session.ts';
-import type { ContextOptions } from '../sdk/read-context.ts';
-import type { DeclaredWorkspaces } from './declared-workspaces.ts';
+import type { ContextOptions } from '../sdk/with-session.ts';
+import type { DeclaredWorkspaces, FileOptions } from './declared-workspaces.ts';
 import type { GivenGovernance } from './governance.ts';
-import type { FileOptions } from './server-files.ts';
 
 /** The credential of an HTTP request as the SDK passes it on; the server in front of it has verified it. */
 export interface AuthInfo {
