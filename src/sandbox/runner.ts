@@ -1,8 +1,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './common/confinement.ts';
 import type { EnforcedLimits } from './limits/limits.ts';
-import type { DirectPackages } from './packages/direct-packages.ts';
-import type { NpxSetup } from './packages/npx-setup.ts';
+import type { DirectPackages, NpxSetup } from './packages/direct-packages.ts';
 import type { Packages } from './packages/packages.ts';
 import type { Reaper } from './reaper/reaper.ts';
 

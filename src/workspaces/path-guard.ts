@@ -1,7 +1,107 @@
+import { protectedNames, protectedPaths } from '../lib/fs/protected-paths.ts';
+import { findRedaction, redactBytes } from '../lib/redact/redact-settings.ts';
 import { foldName } from '../lib/text/fold-name.ts';
 import { compileGlob, expandBraces, type Glob } from '../lib/text/glob.ts';
 import { findOriginalNames } from '../lib/text/name-patterns.ts';
-import type { PathRules } from './path-rules.ts';
+import type { OpenedFile } from './backends/backend.ts';
+import { protectedPathError } from './backends/refusals.ts';
+import { assertByteRange } from './saferoot/read.ts';
+
+/**
+ * Rules for paths of a workspace, as plain data that can be sent to another process. Patterns are globs relative to the
+ * workspace. A pattern without a slash matches a name in any folder, and a rule for a folder holds for its entries.
+ * Case and forms of accents do not matter. Copies by people and editors, such as `.env.bak`, are protected like their
+ * originals.
+ */
+export interface PathRules {
+  /** Neither readable nor writable. */
+  readonly hidden: readonly string[];
+  /** Readable, but not writable. */
+  readonly kept: readonly string[];
+  /** Open although a pattern above matches. */
+  readonly open: readonly string[];
+  /** Neither readable nor writable, unless `shown` matches. */
+  readonly secret?: readonly string[];
+  /** Exceptions from `secret`. They do not open `hidden` or `kept` paths, since a folder in those may have any name. */
+  readonly shown?: readonly string[];
+}
+
+/** Keys, passwords and other secrets in working folders. */
+const defaultSecrets: readonly string[] = [
+  '.env',
+  '.env.*',
+  '.envrc',
+  '*.pem',
+  '*.key',
+  '*.p12',
+  '*.pfx',
+  '*.jks',
+  '*.keystore',
+  '*.kdbx',
+  'id_rsa*',
+  'id_dsa*',
+  'id_ecdsa*',
+  'id_ed25519*',
+  '.ssh',
+  '.gnupg',
+  '.aws',
+  '.azure',
+  '.kube',
+  '**/.docker/config.json',
+  '.dockercfg',
+  '**/.config/gcloud',
+  '**/.config/gh',
+  '.pypirc',
+  '.boto',
+  '.s3cfg',
+  '**/.cargo/credentials',
+  '**/.cargo/credentials.toml',
+  '**/.gem/credentials',
+  '**/.terraform.d/credentials.tfrc.json',
+  '.netrc',
+  '_netrc',
+  '.pgpass',
+  '.git-credentials',
+  '**/.git/credentials',
+  '.htpasswd',
+  '.vault-token',
+  '.dev.vars',
+  '.dev.vars.*',
+  '**/.streamlit/secrets.toml',
+  // A file of PHP's composer. In other folders it often holds texts.
+  '/auth.json',
+  '**/.composer/auth.json',
+  '**/.config/composer/auth.json',
+  '*.tfvars',
+  '*.tfvars.json',
+  '*.tfstate',
+  '*.tfstate.*',
+];
+
+/** Templates without secrets, and public keys. */
+const defaultShown: readonly string[] = ['.env', '.dev.vars']
+  .flatMap((name) => ['example', 'sample', 'template', 'dist'].map((ending) => `${name}.${ending}`))
+  .concat('*.pub');
+
+/** The repository, and files that other programs run or obey. */
+const defaultKept: readonly string[] = ['.git', ...protectedNames, ...protectedPaths.map((path) => `**/${path}`)];
+
+export interface ConfiguredPaths {
+  readonly hide: readonly string[];
+  readonly keep: readonly string[];
+  readonly open: readonly string[];
+}
+
+/** Creates the default rules, with the given patterns added. */
+export function createPathRules({ hide = [], keep = [], open = [] }: Partial<ConfiguredPaths> = {}): PathRules {
+  return {
+    hidden: hide,
+    secret: defaultSecrets,
+    kept: [...defaultKept, ...keep],
+    open,
+    shown: defaultShown,
+  };
+}
 
 export interface PathGuard {
   /** Returns the reason for a refusal, as the rest of a sentence about the path, or undefined. */
@@ -160,4 +260,42 @@ function listSpellings(name: string): readonly string[] {
   const forms = new Set([plain, bare(plain), bare(plain.split(':')[0] as string)]);
   forms.delete('');
   return forms.size === 0 ? [plain] : [...forms];
+}
+
+/** Larger settings files are not searched for credentials, and not shown. */
+const maxShownBytes = 1024 * 1024;
+
+/**
+ * Shows settings without the values of their credentials. A file that sessions may change is shown as it is, else they
+ * would write back the redacted text. The file may also be known by other names, such as that of a link to it.
+ */
+export async function hideCredentials(
+  file: OpenedFile,
+  asked: string,
+  guard: PathGuard,
+  otherNames: readonly (readonly string[])[] = [],
+): Promise<OpenedFile> {
+  const { facts } = file;
+  const protectedNames = [facts.path.split('/'), ...otherNames].filter(
+    (names) => guard.refusal('write', names) !== undefined,
+  );
+  const redact = protectedNames.map(findRedaction).find((each) => each !== undefined);
+  const reason = otherNames.map((names) => guard.refusal('read', names)).find((why) => why !== undefined);
+  if (redact === undefined && reason === undefined) return file;
+  try {
+    if (redact === undefined || reason !== undefined) throw protectedPathError(asked, reason ?? '', facts.path);
+    if (facts.bytes > maxShownBytes)
+      throw protectedPathError(asked, 'is too large to be shown without credentials', facts.path);
+    const content = redactBytes(await file.read(0, maxShownBytes), redact);
+    return {
+      facts: { ...facts, bytes: content.length },
+      async read(offset, length) {
+        assertByteRange(offset, length);
+        return content.subarray(offset, offset + length);
+      },
+      async close() {},
+    };
+  } finally {
+    await file.close();
+  }
 }

@@ -1,5 +1,5 @@
 import { type ErrorCode, isAmbitError } from '../errors.ts';
-import { splitIntoNames } from './saferoot/path-components.ts';
+import { splitIntoNames } from './saferoot/walk-path.ts';
 
 /** The request, resolved path and decision of one file operation, for the journal. */
 export interface FileResolution {

@@ -3,7 +3,7 @@ import type { WorkspaceBackend } from './backends/backend.ts';
 import { tooLargeError } from './backends/refusals.ts';
 import type { ResolutionRecorder } from './resolutions.ts';
 import type { ResolvedPath } from './saferoot/file-info.ts';
-import { splitIntoNames } from './saferoot/path-components.ts';
+import { splitIntoNames } from './saferoot/walk-path.ts';
 import type { WriteLimits, WriteQuota } from './write-quota.ts';
 
 /** Runs work on the files of a workspace, also after the call that began it is over. */

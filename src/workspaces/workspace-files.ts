@@ -14,7 +14,7 @@ import { openDatabase } from './backends/database/open-database.ts';
 import { openLocal } from './backends/local/open-local.ts';
 import { createCodeIndexes } from './codebase/code-indexes.ts';
 import type { EmbeddingProvider } from './codebase/embeddings.ts';
-import { createPathRules } from './path-rules.ts';
+import { createPathRules } from './path-guard.ts';
 import { createRipgrep, type Ripgrep } from './search/ripgrep.ts';
 import type { SessionFolders } from './session-folders/session-folders.ts';
 import type { FileAccessParts } from './tools/file-access.ts';

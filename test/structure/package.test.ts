@@ -122,6 +122,10 @@ test('the published package holds what it needs and no more, in less than 2 MB',
     expect(paths).toContain(needed);
   }
   expect(paths.filter((path) => !/^(?:bin|dist)\/|^[A-Z]+(?:\.md)?$|^package\.json$/.test(path))).toEqual([]);
+  expect(paths.filter((path) => path.endsWith('.map'))).toEqual([]);
+  const bundles = paths.filter((path) => path.endsWith('.js'));
+  const text = (path: string) => readFileSync(join(repository, path), 'utf8');
+  expect(bundles.filter((path) => /^\/\/# sourceMappingURL=/m.test(text(path)))).toEqual([]);
 });
 
 test('what is published holds the code of others with their terms', () => {

@@ -66,7 +66,7 @@ syncBuiltinESMExports();
 
 // Loaded only now: what they import is what was put in place above.
 const { openLocal } = await import('../../build/workspaces/backends/local/open-local.js');
-const { createPathRules } = await import('../../build/workspaces/path-rules.js');
+const { createPathRules } = await import('../../build/workspaces/path-guard.js');
 const files = openLocal(live, { rules: createPathRules({ hide: [], keep: [], open: [] }) });
 await files.swept;
 

@@ -1,7 +1,7 @@
 // Writes, moves and removes files in the folder it is given, as fast as it can, until somebody kills it.
 import { createHash } from 'node:crypto';
 import { openLocal } from '../../build/workspaces/backends/local/open-local.js';
-import { createPathRules } from '../../build/workspaces/path-rules.js';
+import { createPathRules } from '../../build/workspaces/path-guard.js';
 
 const [, , folder, round] = process.argv;
 const files = openLocal(folder, { rules: createPathRules({ hide: [], keep: [], open: [] }), durable: false });

@@ -8,7 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import fc from 'fast-check';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
-import { createPathRules } from '../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../src/workspaces/path-guard.ts';
 import { isTemporaryName } from '../../src/workspaces/saferoot/write-file.ts';
 import { proof } from '../proof.ts';
 import { seed } from '../random-seed.ts';

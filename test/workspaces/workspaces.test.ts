@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/load/load.ts';
 import type { Session } from '../../src/sessions/session.ts';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openLocal } from '../../src/workspaces/backends/local/open-local.ts';
-import { createPathRules } from '../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../src/workspaces/path-guard.ts';
 import { createWorkspaces } from '../../src/workspaces/workspaces.ts';
 import { createWriteQuota } from '../../src/workspaces/write-quota.ts';
 import { createSceneForTest } from './saferoot/scene.ts';

@@ -1,6 +1,112 @@
 import type { ActingSession } from '../../rules/session-base.ts';
 import type { TrustLevel } from '../../rules/trust-level.ts';
-import { type JsonValue, noState, type SessionState } from './session-state.ts';
+import type { JsonValue } from '../../stores/record.ts';
+
+export type SessionErrorCode =
+  | 'TRUST_REQUIRED'
+  | 'PERMISSION_DENIED'
+  | 'WORKSPACE_REQUIRED'
+  | 'WORKSPACE_NOT_FOUND'
+  | 'CONTEXT_REFUSED'
+  | 'SESSION_EXPIRED'
+  | 'SESSION_ENDED'
+  | 'STATE_CONFLICT'
+  | 'STATE_FULL'
+  | 'STATE_UNAVAILABLE'
+  | 'STORE_UNAVAILABLE'
+  | 'REQUEST_INVALID';
+
+const brand = Symbol.for('ambit.session-error');
+
+/** A refusal that a model can act on: `CODE: what, why, what to do`. Thrown in a tool, it becomes an error result. */
+export class SessionError extends Error {
+  readonly [brand] = true;
+  readonly code: SessionErrorCode;
+  readonly hint: string;
+
+  constructor(code: SessionErrorCode, what: string, hint: string) {
+    super(`${code}: ${what} ${hint}`);
+    this.name = 'SessionError';
+    this.code = code;
+    this.hint = hint;
+  }
+}
+
+/** True for duplicate copies of this package as well, where `instanceof` is not. */
+export function isSessionError(error: unknown): error is SessionError {
+  return typeof error === 'object' && error !== null && brand in error;
+}
+
+/** The shape of a tool's result in both versions of the official SDK. */
+export interface ErrorResult {
+  [member: string]: unknown;
+  content: { type: 'text'; text: string }[];
+  isError: true;
+  _meta: { 'ambit/error': { code: SessionErrorCode; hint: string } };
+}
+
+export function toErrorResult(error: SessionError): ErrorResult {
+  return {
+    content: [{ type: 'text', text: error.message }],
+    isError: true,
+    _meta: { 'ambit/error': { code: error.code, hint: error.hint } },
+  };
+}
+
+export type { JsonValue };
+
+export interface StateEntry {
+  readonly value: JsonValue;
+  /** Rises with every write in the session. */
+  readonly version: number;
+  /** Milliseconds since 1970; null when it lasts as long as the session. */
+  readonly expiresAt: number | null;
+}
+
+export interface StateWrite {
+  /** Writes only when the entry has this version; 0 means that there must be none. Otherwise STATE_CONFLICT. */
+  readonly expectedVersion?: number | undefined;
+  /** Without it the entry lasts as long as the session. */
+  readonly ttlSeconds?: number | undefined;
+}
+
+/** State that the calls of a session keep for later ones. It ends with the session, and no other session can read it. */
+export interface SessionState {
+  get(key: string): Promise<StateEntry | undefined>;
+  /** Returns the new version. */
+  set(key: string, value: JsonValue, options?: StateWrite): Promise<number>;
+  /** Reads, changes and writes, and repeats if another call was faster. `change` must have no side effects. */
+  update<T extends JsonValue = JsonValue>(
+    key: string,
+    change: (value: T | undefined) => T,
+    options?: Pick<StateWrite, 'ttlSeconds'>,
+  ): Promise<{ readonly value: T; readonly version: number }>;
+  /** Returns false if there was none. */
+  delete(key: string, options?: Pick<StateWrite, 'expectedVersion'>): Promise<boolean>;
+  /** Lists keys in the order of their characters. Give `next` as `after` to get the next page. */
+  list(options?: {
+    readonly prefix?: string | undefined;
+    readonly after?: string | undefined;
+    readonly limit?: number | undefined;
+  }): Promise<{ readonly keys: readonly string[]; readonly next: string | null }>;
+}
+
+async function throwUnavailable(): Promise<never> {
+  throw new SessionError(
+    'STATE_UNAVAILABLE',
+    'no session state is available for this call.',
+    'The author of this server can add it with withSessions() from "ambit-mcp/server".',
+  );
+}
+
+/** The state outside of `withSessions()`: every method throws. */
+const noState: SessionState = Object.freeze({
+  get: throwUnavailable,
+  set: throwUnavailable,
+  update: throwUnavailable,
+  delete: throwUnavailable,
+  list: throwUnavailable,
+});
 
 /** The error of a context that is not valid. Callers of the SDK never see it: they get an absent context. */
 export class ContextError extends Error {

@@ -1,7 +1,6 @@
 import { compactVerify } from 'jose';
 import type { ActingSession } from '../../rules/session-base.ts';
-import { type IncomingCall, isObject } from './call.ts';
-import { digestArguments } from './canonical-arguments.ts';
+import { digestArguments, type IncomingCall, isObject } from './call.ts';
 import { parseTrustLevel, quoteValue, refuseContext } from './context.ts';
 import { findContextKey, getKeyFinder, hasValidHmac, isProcessKeyId, type KeySource } from './keys.ts';
 

@@ -1,6 +1,6 @@
 import { type CallSource, type IncomingCall, isObject, toIncomingCall } from './call.ts';
+import { isSessionError, toErrorResult } from './context.ts';
 import type { ActiveCall } from './current-session.ts';
-import { isSessionError, toErrorResult } from './session-error.ts';
 
 interface Registrar {
   setRequestHandler: (...given: never[]) => unknown;

@@ -3,8 +3,7 @@ import { type CacheSharing, type PartitionSession, partitionOf } from '../../gat
 import { createResultCache } from '../../gateway/cache/result-cache.ts';
 import { anonymousUser } from '../../identity/principal.ts';
 import { sha256Hex } from '../../lib/json/canonical-json.ts';
-import { isObject } from '../sdk/call.ts';
-import { digestArguments } from '../sdk/canonical-arguments.ts';
+import { digestArguments, isObject } from '../sdk/call.ts';
 import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
 
 export interface CacheOptions {

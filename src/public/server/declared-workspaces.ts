@@ -1,15 +1,32 @@
 import { homedir } from 'node:os';
 import { basename, dirname, isAbsolute, join, resolve } from 'node:path';
+import { isInside, resolveSymlinks } from '../../config/load/resolve-symlinks.ts';
 import { isFolder, listFolderNames } from '../../config/load/workspace-folders.ts';
 import { workspaceSlug } from '../../config/schema/schema-parts.ts';
-import { AmbitError } from '../../errors.ts';
+import { filesSchema } from '../../config/schema/schema-workspace.ts';
+import { AmbitError, isAmbitError } from '../../errors.ts';
 import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import type { ActingSession } from '../../rules/session-base.ts';
 import { isTrustAtMost, type TrustLevel } from '../../rules/trust-level.ts';
 import { checkTrust } from '../../sessions/check-fields.ts';
-import type { WorkspaceNames } from '../../sessions/workspace-choice.ts';
+import { missingWorkspaceError, suggestWorkspaces } from '../../sessions/missing-workspace.ts';
+import type { Session } from '../../sessions/session.ts';
+import { applyAnnounced, findAllowedWorkspace, type WorkspaceNames } from '../../sessions/workspace-choice.ts';
+import type { SessionStore } from '../../stores/store.ts';
+import type { WorkspaceBackend } from '../../workspaces/backends/backend.ts';
+import { openDatabase } from '../../workspaces/backends/database/open-database.ts';
+import { openLocal } from '../../workspaces/backends/local/open-local.ts';
+import { createCodeIndexes } from '../../workspaces/codebase/code-indexes.ts';
+import type { EmbeddingProvider } from '../../workspaces/codebase/embeddings.ts';
+import { createPathRules, type PathRules } from '../../workspaces/path-guard.ts';
+import type { FileAccessParts } from '../../workspaces/tools/file-access.ts';
+import { createWorkspaces, type WorkspaceStorage } from '../../workspaces/workspaces.ts';
+import { createWriteQuota } from '../../workspaces/write-quota.ts';
+import type { WorkspaceChoices } from '../sdk/current-session.ts';
+import type { ResolvedSession } from './resolved-session.ts';
 import { hookMs } from './safe-hooks.ts';
+import type { OpenSessionLayer } from './session-layer.ts';
 
 /** A workspace of a server. */
 export interface DeclaredWorkspace {
@@ -36,7 +53,7 @@ export type DeclaredWorkspaces =
   | ((caller: WorkspaceCaller) => WorkspaceList | Promise<WorkspaceList>);
 
 /** A workspace with its path resolved. */
-export interface KnownWorkspace {
+interface KnownWorkspace {
   readonly id: string;
   readonly path: string | undefined;
   readonly trust: TrustLevel;
@@ -108,7 +125,7 @@ function createSet(workspaces: readonly KnownWorkspace[], isUndeclared = false):
 }
 
 /** Finds the workspace of a session. It may have been removed, or have become less trusted, since the session was opened. */
-export function requireWorkspace(
+function requireWorkspace(
   set: WorkspaceSet,
   { workspaceId, trustLevel }: Pick<ActingSession, 'workspaceId' | 'trustLevel'>,
 ): KnownWorkspace | undefined {
@@ -185,4 +202,187 @@ function expandPath(path: unknown, home: string): string | undefined {
 
 function invalidError(what: string, hint = 'Correct the option "workspaces".'): AmbitError {
   return new AmbitError('CONFIG_INVALID', { what: `${what.charAt(0).toUpperCase()}${what.slice(1)}.`, hint });
+}
+
+/** A session in the workspace of one call. */
+export interface PlacedSession {
+  readonly session: Session;
+  readonly path: string | undefined;
+  /** Tells the workspace apart from others, also from those with the same slug. */
+  readonly workspaceKey: string | undefined;
+  readonly choices: WorkspaceChoices;
+}
+
+/**
+ * Puts a session into the workspace that its client announced. If it may not use that one, the call goes on without a
+ * workspace, and tools that need one say so.
+ */
+export async function placeInWorkspace(
+  layer: OpenSessionLayer,
+  { workspaces: allowed, selectable = null, endsWithCall }: ResolvedSession,
+  session: Session,
+  announced: string | undefined,
+): Promise<PlacedSession> {
+  const set = await layer.findWorkspaces(session);
+  const choice = announced === undefined ? undefined : applyAnnounced(set, session, announced, selectable);
+  if (choice !== undefined && choice.outcome !== 'used' && !(choice.outcome === 'unavailable' && endsWithCall))
+    layer.logIgnoredWorkspaceOnce(session, announced as string);
+  const unavailable = choice?.session.unavailableWorkspace;
+  const placed = unavailable === undefined ? (choice?.session ?? session) : { ...session, workspaceId: undefined };
+  const workspace = requireWorkspace(set, placed);
+  return {
+    session: placed,
+    path: workspace?.path,
+    workspaceKey: workspace?.key ?? placed.workspaceId,
+    choices: {
+      find(name) {
+        const id = findAllowedWorkspace(set, session, name, allowed);
+        return id === undefined ? undefined : { id, path: set.get(id)?.path };
+      },
+      suggest: () => suggestWorkspaces(set, session, allowed, unavailable),
+      unavailable,
+      logMismatch: (chosen, own) =>
+        layer.log.info('another workspace was given', { session: session.id, chosen, workspace: own }),
+    },
+  };
+}
+
+/** Adds to the error of a tool without a workspace which ones there are. */
+export function explainMissingWorkspace(
+  error: unknown,
+  { unavailable, suggest }: WorkspaceChoices,
+  how: { readonly key: string; readonly listsSessions: boolean },
+): unknown {
+  if (!isAmbitError(error) || error.code !== 'WORKSPACE_REQUIRED') return error;
+  return missingWorkspaceError({ unavailable, available: suggest(), ...how });
+}
+
+/** Opens the files of a workspace. The rules say which paths sessions may not read or write. */
+export type OpenBackend = (
+  workspace: { readonly id: string; readonly path: string | undefined },
+  rules: PathRules,
+) => WorkspaceBackend | Promise<WorkspaceBackend>;
+
+/** The file tools: where files are stored, and what sessions may do with them. The limits are those of `workspaces.*.files`. */
+export interface FileOptions {
+  /** `local` (default): the folder of the workspace; `database`: the store; or a function that opens a backend. */
+  readonly backend?: 'local' | 'database' | OpenBackend | undefined;
+  readonly hide?: readonly string[] | undefined;
+  readonly keep?: readonly string[] | undefined;
+  readonly open?: readonly string[] | undefined;
+  readonly fileBytes?: number | undefined;
+  readonly sessionBytes?: number | undefined;
+  readonly sessionEntries?: number | undefined;
+  readonly durable?: boolean | undefined;
+  /** Lets `session_codebase_search` find passages by meaning too. */
+  readonly embeddings?: EmbeddingProvider | undefined;
+}
+
+/** The files of all sessions of a server, for the file tools. */
+export interface LayerFiles extends FileAccessParts {
+  /** Called when the session has ended. */
+  forget(sessionId: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface LayerFilesParts {
+  readonly store: SessionStore;
+  readonly storeDir: string | undefined;
+  readonly findWorkspaces: FindWorkspaces;
+  /** False if a workspace that is a link is refused. */
+  readonly followsLinks: boolean;
+  readonly log: Log;
+}
+
+/** Reads the options. Throws if one of them is invalid. */
+export function readFileOptions(given: true | FileOptions): {
+  readonly storage: WorkspaceStorage;
+  readonly open?: OpenBackend;
+} {
+  const { backend = 'local', embeddings: _, ...limits } = given === true ? {} : given;
+  const read = filesSchema.safeParse(limits);
+  if (!read.success) {
+    const [issue] = read.error.issues;
+    throw new AmbitError('CONFIG_INVALID', {
+      what: `The option files${issue === undefined ? '' : `.${issue.path.join('.')}: ${issue.message}`}.`,
+      hint: 'Correct the option.',
+    });
+  }
+  if (typeof backend === 'function') return { storage: { backend: 'local', files: read.data }, open: backend };
+  if (backend === 'local' || backend === 'database') return { storage: { backend, files: read.data } };
+  throw new AmbitError('CONFIG_INVALID', { what: 'files.backend must be "local", "database" or a function.' });
+}
+
+export function createLayerFiles(given: true | FileOptions, parts: LayerFilesParts): LayerFiles {
+  const { store, storeDir, findWorkspaces, followsLinks, log } = parts;
+  const { storage, open } = readFileOptions(given);
+  const { embeddings } = given === true ? {} : given;
+  const rules = createPathRules(storage.files);
+  const { durable, fileBytes } = storage.files;
+  const quota = createWriteQuota({
+    documents: store.documents,
+    isEnded: async (id) => (await store.get(id)) === undefined,
+  });
+
+  async function findKnown(session: Session): Promise<KnownWorkspace | undefined> {
+    return requireWorkspace(await findWorkspaces(session), session);
+  }
+
+  /** Stores files under the key of the workspace, because several workspaces may have one slug. */
+  function storageFor({ id, key }: KnownWorkspace): WorkspaceStorage {
+    return key === id ? storage : { ...storage, files: { ...storage.files, id: key } };
+  }
+
+  const indexes = createCodeIndexes({ dataDir: undefined, log, embeddings });
+  const workspaces = createWorkspaces({
+    async find(_id, session) {
+      const known = await findKnown(session);
+      return known === undefined ? undefined : storageFor(known);
+    },
+    folderFor: async (session) => (await findKnown(session))?.path,
+    async open({ id, folder, workspace }) {
+      if (open !== undefined) return open({ id, path: folder }, rules);
+      const treeId = workspace.files.id === undefined ? id : `${id}\0${workspace.files.id}`;
+      if (storage.backend === 'database') return openDatabase(store.documents, treeId, { rules, fileBytes });
+      if (folder === undefined) throw new AmbitError('WORKSPACE_UNAVAILABLE');
+      assertOutside(storeDir, folder);
+      try {
+        return openLocal(folder, { rules, durable, fileBytes, followsLinks });
+      } catch (error) {
+        const cause = error instanceof Error && error.cause !== undefined ? error.cause : error;
+        log.warn('workspace cannot be opened', { workspace: id, error: String(cause) });
+        throw error;
+      }
+    },
+    quota,
+    onChange: indexes.noteChange,
+  });
+  return {
+    workspaces,
+    indexes,
+    onResolution({ correlationId, sessionId, workspaceId, ...resolution }) {
+      log.debug?.('path resolved', {
+        session: sessionId,
+        correlation: correlationId,
+        workspace: workspaceId,
+        ...resolution,
+      });
+    },
+    forget: quota.forget,
+    async close() {
+      await indexes.close();
+      await workspaces.close();
+    },
+  };
+}
+
+/** Refuses a workspace that contains the store: an agent could rewrite its own session there. */
+function assertOutside(storeDir: string | undefined, folder: string): void {
+  if (storeDir === undefined) return;
+  const [kept = storeDir, real = folder] = [storeDir, folder].map((path) => resolveSymlinks(path).at(-1));
+  if (!isInside(kept, real)) return;
+  throw new AmbitError('CONFIG_INVALID', {
+    what: 'The folder of the sessions lies in a workspace, where agents could change it.',
+    hint: 'The author of this server must set "storeDir" to a folder outside of all workspaces.',
+  });
 }

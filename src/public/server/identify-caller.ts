@@ -6,9 +6,8 @@ import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Log } from '../../observability/log/log.ts';
 import { checkDraft, checkTrust } from '../../sessions/check-fields.ts';
 import { type CallHeaders, isObject } from '../sdk/call.ts';
-import type { AuthInfo, CallerPrincipal, ServerSessionsOptions } from './options.ts';
 import { hookMs } from './safe-hooks.ts';
-import { maxMetadataBytes } from './settings.ts';
+import { type AuthInfo, type CallerPrincipal, maxMetadataBytes, type ServerSessionsOptions } from './settings.ts';
 
 type KnownCaller =
   | { readonly principal: UserPrincipal; readonly workspaceId: string | undefined }

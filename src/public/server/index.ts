@@ -2,8 +2,16 @@ export { AmbitError, type ErrorCode, isAmbitError } from '../../errors.ts';
 export type { Log, LogFields } from '../../observability/log/log.ts';
 export type { SessionEndReason as EndReason, SessionView } from '../../sessions/session.ts';
 export { type CacheOptions, cacheResult } from './cache-result.ts';
-export type { DeclaredWorkspace, DeclaredWorkspaces, WorkspaceCaller } from './declared-workspaces.ts';
+export type {
+  DeclaredWorkspace,
+  DeclaredWorkspaces,
+  FileOptions,
+  OpenBackend,
+  WorkspaceCaller,
+} from './declared-workspaces.ts';
 export type { GivenGovernance, ResolvedPolicies } from './governance.ts';
+export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
+export type { SessionFacts } from './session-layer.ts';
 export type {
   AuthInfo,
   CallerPrincipal,
@@ -13,7 +21,4 @@ export type {
   PrincipalOf,
   ServerSessionsOptions,
   SessionMetrics,
-} from './options.ts';
-export type { FileOptions, OpenBackend } from './server-files.ts';
-export { createServerSessions, type ServerSessions, withSessions } from './server-sessions.ts';
-export type { SessionFacts } from './session-layer.ts';
+} from './settings.ts';

@@ -7,24 +7,26 @@ import { type AcquiredGrant, StaleSessionError } from '../../sessions/grants.ts'
 import { holdCall } from '../../sessions/held-call.ts';
 import type { Session } from '../../sessions/session.ts';
 import { isObject } from '../sdk/call.ts';
-import { findRefusalReason, type SessionContext } from '../sdk/context.ts';
+import { findRefusalReason, isSessionError, type SessionContext } from '../sdk/context.ts';
 import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
-import { type ContextOptions, readCallContext } from '../sdk/read-context.ts';
-import { isSessionError } from '../sdk/session-error.ts';
-import { createRefusedError } from '../sdk/with-session.ts';
+import { type ContextOptions, createRefusedError, readCallContext } from '../sdk/with-session.ts';
 import type { HandlerRequest, HandlerWrapper } from '../sdk/wrap-handlers.ts';
-import { type ClientSelection, noSelection, type SelectionReader } from './client-selection.ts';
-import type { Connection, ServerConnections } from './connections.ts';
+import {
+  type ClientSelection,
+  type Connection,
+  noSelection,
+  type SelectionReader,
+  type ServerConnections,
+} from './connections.ts';
+import { explainMissingWorkspace, type PlacedSession, placeInWorkspace } from './declared-workspaces.ts';
 import { gatewaySessions, type NamingContext } from './gateway-sessions.ts';
 import { addPolicies, markError, readClientInfo } from './governance.ts';
-import { httpSessions } from './http-sessions.ts';
 import { toLibraryError } from './library-hints.ts';
-import type { SessionMetrics } from './options.ts';
-import { explainMissingWorkspace, type PlacedSession, placeInWorkspace } from './place-in-workspace.ts';
 import { createOwnContext, describeLife, type ResolvedSession } from './resolved-session.ts';
-import type { RunningCall } from './running-calls.ts';
-import type { OpenSessionLayer } from './session-layer.ts';
+import type { OpenSessionLayer, RunningCall } from './session-layer.ts';
 import { createSessionState } from './session-state.ts';
+import type { SessionMetrics } from './settings.ts';
+import { httpSessions } from './transport-sessions.ts';
 
 export interface SessionRunOptions {
   readonly openLayer: () => Promise<OpenSessionLayer>;

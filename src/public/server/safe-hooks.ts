@@ -1,5 +1,5 @@
 import type { Log } from '../../observability/log/log.ts';
-import type { SessionMetrics } from './options.ts';
+import type { SessionMetrics } from './settings.ts';
 
 /** The time that a function of the author has to answer. */
 export const hookMs = 10_000;

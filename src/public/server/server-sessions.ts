@@ -11,21 +11,29 @@ import type { Restriction, SessionDraft, SessionEndReason, SessionView } from '.
 import { isSuppliedId, sessionViewOf } from '../../sessions/session.ts';
 import type { SessionRecord } from '../../stores/record.ts';
 import { type HandlerWrapper, type SecurableServer, wrapHandlers } from '../sdk/wrap-handlers.ts';
-import { createSelectionReader, type SelectionReader } from './client-selection.ts';
-import { createConnections, type GreetingRequest, type ServerConnections } from './connections.ts';
-import { createFindWorkspaces } from './declared-workspaces.ts';
+import {
+  createConnections,
+  createSelectionReader,
+  type GreetingRequest,
+  type SelectionReader,
+  type ServerConnections,
+} from './connections.ts';
+import { createFindWorkspaces, readFileOptions } from './declared-workspaces.ts';
 import { isGatewaySession, toPublicId } from './gateway-sessions.ts';
 import { addInstructions, readClientInfo, readTexts } from './governance.ts';
-import { findHttpSession, toTransportSessionId } from './http-sessions.ts';
 import { toLibraryError } from './library-hints.ts';
 import { offerToolHandlers } from './offer-tools.ts';
-import type { OwnOptions, ServerSessionsOptions } from './options.ts';
 import { wrapInSessions } from './run-in-session.ts';
 import { createRunHook, createSteadyLog, createSteadyMetrics } from './safe-hooks.ts';
-import { readFileOptions } from './server-files.ts';
 import { createSessionEvents, type OpenSessionLayer, openSessionLayer, type SessionFacts } from './session-layer.ts';
-import { maxMetadataBytes, readSettings, type ServerSettings } from './settings.ts';
-import { localCredential } from './stdio-sessions.ts';
+import {
+  maxMetadataBytes,
+  type OwnOptions,
+  readSettings,
+  type ServerSessionsOptions,
+  type ServerSettings,
+} from './settings.ts';
+import { findHttpSession, localCredential, toTransportSessionId } from './transport-sessions.ts';
 
 /** The sessions of a server, shared by all of its instances. */
 export interface ServerSessions {

@@ -4,7 +4,7 @@ import type { ActingSession } from '../../rules/session-base.ts';
 import { checkDraft } from '../../sessions/check-fields.ts';
 import { lifetimeWithin } from '../../sessions/open-session.ts';
 import { boundDraft, parentNotFound } from '../../sessions/parent-bounds.ts';
-import type { Session, SessionEndReason } from '../../sessions/session.ts';
+import { type Session, type SessionEndReason, sessionGoneError, type UnloadReason } from '../../sessions/session.ts';
 import { createSessions, type Sessions } from '../../sessions/sessions.ts';
 import { openTeam, type Team } from '../../sessions/teams/open-team.ts';
 import type { CreateChild } from '../../sessions/tools/child-tools.ts';
@@ -15,19 +15,17 @@ import { createIgnoredWorkspaceLog, workspaceNotFoundError } from '../../session
 import { openMemoryStore } from '../../stores/memory/memory-store.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { createOwnTools } from '../../workspaces/tools/create-own-tools.ts';
+import { type ActiveCall, activeCall } from '../sdk/current-session.ts';
 import { createHandlerCache, type HandlerCache } from './cache-result.ts';
-import type { FindWorkspaces } from './declared-workspaces.ts';
+import { createLayerFiles, type FindWorkspaces } from './declared-workspaces.ts';
 import { toPublicId } from './gateway-sessions.ts';
 import { openServerGovernance, type ServerGovernance } from './governance.ts';
 import { createIdentifyCaller } from './identify-caller.ts';
 import { createNamedSessions } from './named-sessions.ts';
-import type { ServerSessionsOptions, SessionMetrics } from './options.ts';
 import type { OpenInWorkspace, SessionLayer } from './resolved-session.ts';
-import { createRunningCalls, type RunningCalls } from './running-calls.ts';
 import type { RunHook } from './safe-hooks.ts';
-import { createLayerFiles } from './server-files.ts';
-import { maxMetadataBytes, type ServerSettings } from './settings.ts';
-import { type StdioSessions, stdioSessions } from './stdio-sessions.ts';
+import { maxMetadataBytes, type ServerSessionsOptions, type ServerSettings, type SessionMetrics } from './settings.ts';
+import { type StdioSessions, stdioSessions } from './transport-sessions.ts';
 
 interface Listeners<A extends unknown[]> {
   add(listener: (...given: A) => void): () => void;
@@ -262,4 +260,88 @@ function createCallCounts(): CallCounts {
       return count;
     },
   };
+}
+
+/**
+ * Calls that wait for their handlers. When their session ends, their signal is aborted and they are answered at once,
+ * whatever the handler does afterwards. A call that ends its own session still gets its answer.
+ */
+interface RunningCalls {
+  /** Begins a call, which must be finished. `cancelled` is aborted when the client cancels it. */
+  begin(sessionId: string, cancelled: AbortSignal | undefined): RunningCall;
+  end(sessionId: string, reason: UnloadReason): void;
+}
+
+export interface RunningCall {
+  /** Aborted when the session ends or the client cancels the call. */
+  readonly signal: AbortSignal;
+  /** Waits for work before or after the handler, until the session ends or the client cancels the call. */
+  wait<R>(work: Promise<R>): Promise<R>;
+  /** Runs the handler; throws if the session has ended or the call was cancelled since it began. */
+  run<R>(call: ActiveCall, work: () => Promise<R>): Promise<R>;
+  finish(): void;
+}
+
+interface CallEntry {
+  readonly controller: AbortController;
+  call?: ActiveCall;
+  refuse?(error: Error): void;
+}
+
+function createRunningCalls(): RunningCalls {
+  const entries = new Map<string, Set<CallEntry>>();
+  return {
+    begin(sessionId, cancelled) {
+      const controller = new AbortController();
+      const entry: CallEntry = { controller };
+      const ofSession = entries.get(sessionId) ?? new Set();
+      entries.set(sessionId, ofSession.add(entry));
+      const signal = cancelled === undefined ? controller.signal : AbortSignal.any([controller.signal, cancelled]);
+      return {
+        signal,
+        async wait(work) {
+          work.catch(() => {});
+          const findReason = () => (controller.signal.aborted ? controller.signal.reason : closedError());
+          if (signal.aborted) throw findReason();
+          let stop = () => {};
+          const ended = new Promise<never>((_, reject) => {
+            stop = () => reject(findReason());
+          });
+          signal.addEventListener('abort', stop, { once: true });
+          try {
+            return await Promise.race([work, ended]);
+          } finally {
+            signal.removeEventListener('abort', stop);
+          }
+        },
+        async run(call, work) {
+          if (controller.signal.aborted) throw controller.signal.reason;
+          // Nobody reads the answer to a cancelled call.
+          if (cancelled?.aborted) throw closedError();
+          entry.call = call;
+          const ended = new Promise<never>((_, reject) => {
+            entry.refuse = reject;
+          });
+          return await Promise.race([work(), ended]);
+        },
+        finish() {
+          ofSession.delete(entry);
+          if (ofSession.size === 0 && entries.get(sessionId) === ofSession) entries.delete(sessionId);
+        },
+      };
+    },
+    end(sessionId, reason) {
+      const error = reason === 'unloaded' || reason === 'closed' ? closedError() : sessionGoneError(reason);
+      const current = activeCall.getStore();
+      for (const { call, controller, refuse } of entries.get(sessionId) ?? []) {
+        if (call !== undefined && call === current) continue;
+        refuse?.(error);
+        controller.abort(error);
+      }
+    },
+  };
+}
+
+function closedError(): AmbitError {
+  return new AmbitError('SESSION_ENDED', { what: 'The connection was closed.' });
 }

@@ -1,9 +1,8 @@
 import { errorTable, isAmbitError } from '../../errors.ts';
 import type { SetOptions } from '../../stores/state.ts';
 import type { Gone, SessionStore, StateLimits } from '../../stores/store.ts';
+import type { JsonValue, SessionErrorCode, SessionState, StateWrite } from '../sdk/context.ts';
 import { recordRefusal } from '../sdk/current-session.ts';
-import type { SessionErrorCode } from '../sdk/session-error.ts';
-import type { JsonValue, SessionState, StateWrite } from '../sdk/session-state.ts';
 
 const maxTries = 32;
 

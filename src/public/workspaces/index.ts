@@ -10,8 +10,13 @@ export {
 } from '../../workspaces/backends/database/open-database.ts';
 export { type LocalOptions, openLocal as openLocalBackend } from '../../workspaces/backends/local/open-local.ts';
 export type { EmbeddingProvider } from '../../workspaces/codebase/embeddings.ts';
-export { createPathGuard, type PathGuard } from '../../workspaces/path-guard.ts';
-export { type ConfiguredPaths, createPathRules, type PathRules } from '../../workspaces/path-rules.ts';
+export {
+  type ConfiguredPaths,
+  createPathGuard,
+  createPathRules,
+  type PathGuard,
+  type PathRules,
+} from '../../workspaces/path-guard.ts';
 export { openRoot, type SafeRoot, type SafeRootOptions } from '../../workspaces/saferoot/open-root.ts';
 export { SafeRootError } from '../../workspaces/saferoot/saferoot-error.ts';
 export { createFileTools, type FileTools, type FileToolsOptions, type SessionFolder } from './create-file-tools.ts';

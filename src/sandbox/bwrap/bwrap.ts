@@ -18,7 +18,7 @@ import {
 } from '../common/sandbox-errors.ts';
 import { type ServerFiles, serverFiles } from '../common/server-files.ts';
 import { visibilityRulesOf } from '../common/visibility-filter.ts';
-import { addEgressProxy } from '../egress/add-egress-proxy.ts';
+import { addEgressProxy } from '../egress/open-egress.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, createLimiter, type Limiter } from '../limits/limiter.ts';
 import { NotPausedError, registerWriter, withWritersPaused } from '../processes/pause-writers.ts';

@@ -1,12 +1,16 @@
 import { lstatSync, readFileSync, readlinkSync, realpathSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Confinement, Mount } from '../common/confinement.ts';
-import { findMachineCredentials } from '../common/machine-credentials.ts';
 import { sandboxUnavailable } from '../common/sandbox-errors.ts';
-import { isInside, isSystemPath, type LinkCopy, type VisiblePaths } from '../common/visibility-filter.ts';
+import {
+  findMachineCredentials,
+  isInside,
+  isSystemPath,
+  type LinkCopy,
+  type VisiblePaths,
+} from '../common/visibility-filter.ts';
 import { statIfReadable } from './guard/find-protected-names.ts';
-import type { ProtectedPaths } from './guard/mount-collector.ts';
-import { type Placeholder, releasePlaceholders } from './guard/placeholders.ts';
+import { type Placeholder, type ProtectedPaths, releasePlaceholders } from './guard/mount-collector.ts';
 import { protectConfigFiles } from './guard/protect-config-files.ts';
 import { type MountMark, markMountPoint, type WatchedFolder, type WatchedPaths } from './guard/watch-mount-points.ts';
 import { type PinnedPath, pinPath, releasePins, statChild } from './pinned-path.ts';

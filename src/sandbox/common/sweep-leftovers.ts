@@ -6,7 +6,7 @@ import { removeAllContainers } from '../container/engine.ts';
 import { removeAllCgroups } from '../limits/cgroup-notes.ts';
 import { killUntilGone } from '../processes/process-family.ts';
 import { readProcess } from '../processes/process-table.ts';
-import { isOwnerAlive, readOwner, thisProcess, writeOwner } from './instance-owner.ts';
+import { isOwnerAlive, readOwner, thisProcess, writeOwner } from '../reaper/reaper-protocol.ts';
 
 export interface Leftovers {
   /** The removed folders of dead instances. */

@@ -20,7 +20,7 @@ import {
 } from '../common/sandbox-errors.ts';
 import { scriptFiles, serverFiles } from '../common/server-files.ts';
 import { visibilityRulesOf } from '../common/visibility-filter.ts';
-import { addEgressProxy } from '../egress/add-egress-proxy.ts';
+import { addEgressProxy } from '../egress/open-egress.ts';
 import { removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { type Bounds, containerLayout, createLimiter } from '../limits/limiter.ts';
 import type { EnforcedLimits, LimitEnforcer } from '../limits/limits.ts';
@@ -42,9 +42,14 @@ import {
   removeContainerOf,
   runEngine,
 } from './engine.ts';
-import { ensureImage } from './local-image.ts';
 import { seccompProfile } from './seccomp-profile.ts';
-import { type EngineSetup, type StartedContainer, type StartRequest, startContainer } from './start-container.ts';
+import {
+  type EngineSetup,
+  ensureImage,
+  type StartedContainer,
+  type StartRequest,
+  startContainer,
+} from './start-container.ts';
 
 interface ContainerRunnerOptions extends BwrapRunnerOptions {
   /** False to ask the engine for no limits: then the watchdog of Ambit checks them. */

@@ -2,12 +2,17 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { findProgramOnPath } from '../common/find-program.ts';
-import { type NpmSources, readNpmSources } from './npm-sources.ts';
 import { type FetchHost, findNpmProgram, npmManifestFile, type PackageKind, writeNpmManifest } from './package-kind.ts';
-import { cacheFolder, settingsFolder, urlHost } from './package-sources.ts';
-import { assertNoEscape } from './package-tree.ts';
-import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, showWord, versionPattern } from './registry-check.ts';
+import { cacheFolder, type NpmSources, readNpmSources, settingsFolder, urlHost } from './package-sources.ts';
+import { assertNoEscape } from './package-store.ts';
+import {
+  isRegistrySpec,
+  maxLockBytes,
+  readPackageFile,
+  refuseOffender,
+  showWord,
+  versionPattern,
+} from './read-package-file.ts';
 
 const hashPattern = /^sha(?:1|256|384|512)-[A-Za-z0-9+/]+={0,2}$/;
 const dependencyGroups = ['dependencies', 'optionalDependencies', 'peerDependencies'] as const;

@@ -1,10 +1,15 @@
 import { join } from 'node:path';
-import { type NpmSources, readNpmSources } from './npm-sources.ts';
 import { findNpmProgram, npmManifestFile, type PackageKind, writeNpmManifest } from './package-kind.ts';
-import { urlHost } from './package-sources.ts';
-import { assertNoEscape } from './package-tree.ts';
-import { maxLockBytes, readPackageFile } from './read-package-file.ts';
-import { isRegistrySpec, refuseOffender, showWord, versionPattern } from './registry-check.ts';
+import { type NpmSources, readNpmSources, urlHost } from './package-sources.ts';
+import { assertNoEscape } from './package-store.ts';
+import {
+  isRegistrySpec,
+  maxLockBytes,
+  readPackageFile,
+  refuseOffender,
+  showWord,
+  versionPattern,
+} from './read-package-file.ts';
 
 /** The fields of a lock file that say where a package comes from. */
 interface LockEntry {

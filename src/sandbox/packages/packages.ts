@@ -12,14 +12,34 @@ import type { SandboxRunner } from '../runner.ts';
 import { bunKind } from './bun-kind.ts';
 import { InstallTimeoutError } from './installer.ts';
 import { npmKind } from './npm-kind.ts';
-import { dropNpmSettings, isSetByProject } from './npm-sources.ts';
 import { formatSpecifier, type PackageCommand, type PackageTool, readPackageCommand } from './package-command.ts';
 import type { FetchedPin, PackageKind, RunTool, StartCommand } from './package-kind.ts';
-import { cacheFolder, type PackageSources, settingsFolder } from './package-sources.ts';
-import { copyLockFiles, createPackageStore, type OnInstall, readKeptPin } from './package-store.ts';
-import { assertTreeSize, defaultBounds, TooLargeError, type TreeBounds, watchTree } from './package-tree.ts';
-import { readFileStart } from './read-package-file.ts';
-import { installHint, isRegistrySpec, OffenderError, refuseOffender, showWord } from './registry-check.ts';
+import {
+  cacheFolder,
+  dropNpmSettings,
+  isSetByProject,
+  type PackageSources,
+  settingsFolder,
+} from './package-sources.ts';
+import {
+  assertTreeSize,
+  copyLockFiles,
+  createPackageStore,
+  defaultBounds,
+  type OnInstall,
+  readKeptPin,
+  TooLargeError,
+  type TreeBounds,
+  watchTree,
+} from './package-store.ts';
+import {
+  installHint,
+  isRegistrySpec,
+  OffenderError,
+  readFileStart,
+  refuseOffender,
+  showWord,
+} from './read-package-file.ts';
 import { uvKind } from './uv-kind.ts';
 
 const maxLogBytes = 8 << 20;

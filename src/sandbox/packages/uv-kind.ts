@@ -16,9 +16,15 @@ import {
   settingsFolder,
   urlHost,
 } from './package-sources.ts';
-import { assertNoEscape } from './package-tree.ts';
-import { maxLockBytes, readFileStart, readNamedFile, readPackageFile } from './read-package-file.ts';
-import { refuseOffender, showWord } from './registry-check.ts';
+import { assertNoEscape } from './package-store.ts';
+import {
+  maxLockBytes,
+  readFileStart,
+  readNamedFile,
+  readPackageFile,
+  refuseOffender,
+  showWord,
+} from './read-package-file.ts';
 
 const requirementsFile = 'requirements.in';
 const lockFile = 'requirements.txt';

@@ -4,7 +4,7 @@ import { delimiter, isAbsolute, join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { withoutForeignFolders, withoutProjectFolders } from '../common/find-program.ts';
 import { isInside } from '../common/visibility-filter.ts';
-import { dropIncompleteCache, isInstallingNpx, type NpxSetup } from '../packages/npx-setup.ts';
+import { dropIncompleteCache, isInstallingNpx, type NpxSetup } from '../packages/direct-packages.ts';
 import { ensurePrivateFolder, type StartedChild, spawnTracked, superviseChild } from '../processes/supervise.ts';
 import type { Reaper } from '../reaper/reaper.ts';
 import type { ProcessLaunch, Runner, RunnerOptions } from '../runner.ts';

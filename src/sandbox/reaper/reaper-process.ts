@@ -3,12 +3,11 @@
 import { closeSync } from 'node:fs';
 import { join } from 'node:path';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
-import { isOwnedBy } from '../common/instance-owner.ts';
 import { removeAllContainers, removeContainerOf } from '../container/engine.ts';
 import { removeAllCgroups, removeCgroupsOf } from '../limits/cgroup-notes.ts';
 import { killUntilGone, type ProcessFamily } from '../processes/process-family.ts';
 import { findInheritedDescriptors, type ProcessEntry, readProcess, readStartTime } from '../processes/process-table.ts';
-import { formatSwept, parseCommand, type TrackedProcess, trackedKey } from './reaper-protocol.ts';
+import { formatSwept, isOwnedBy, parseCommand, type TrackedProcess, trackedKey } from './reaper-protocol.ts';
 
 const [root = '', ambitPid = '', ambitStart = '', processTable = ''] = process.argv.slice(2);
 const ambit = { pid: Number(ambitPid), start: Number(ambitStart) };

@@ -5,13 +5,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { reaperProgram } from '../../package-paths.ts';
 import { readLines } from '../../protocol/lines/read-lines.ts';
-import { type InstanceOwner, isOwnedBy, thisProcess } from '../common/instance-owner.ts';
 import { readStartTime } from '../processes/process-table.ts';
 import {
   formatCommand,
+  type InstanceOwner,
+  isOwnedBy,
   parseSwept,
   type ReaperCommand,
   type TrackedProcess,
+  thisProcess,
   trackedKey,
   trackedName,
 } from './reaper-protocol.ts';

@@ -7,11 +7,10 @@ import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { findRedaction, redactBytes } from '../../lib/redact/redact-settings.ts';
 import type { Confinement, Guard, Mount } from '../common/confinement.ts';
 import { isProgram } from '../common/find-program.ts';
-import { findMachineCredentials } from '../common/machine-credentials.ts';
 import { createProbe, listMissingProtections, readProbeOutput } from '../common/probe.ts';
 import { refuseHosts, refuseVolume, sandboxUnavailable } from '../common/sandbox-errors.ts';
 import { type ServerFiles, serverFiles } from '../common/server-files.ts';
-import { listAncestors, visibilityRulesOf } from '../common/visibility-filter.ts';
+import { findMachineCredentials, listAncestors, visibilityRulesOf } from '../common/visibility-filter.ts';
 import type { EnforcedLimits } from '../limits/limits.ts';
 import {
   createWatchdog,

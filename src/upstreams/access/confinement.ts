@@ -7,8 +7,7 @@ import { listWritableFolders } from '../../config/load/workspace-folders.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Confinement, Guard, Mount } from '../../sandbox/common/confinement.ts';
-import { createPathGuard } from '../../workspaces/path-guard.ts';
-import { createPathRules } from '../../workspaces/path-rules.ts';
+import { createPathGuard, createPathRules } from '../../workspaces/path-guard.ts';
 import type { WorkspaceConfig } from '../../workspaces/workspaces.ts';
 import type { StdioServer } from '../definition.ts';
 

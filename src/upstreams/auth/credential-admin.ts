@@ -7,8 +7,7 @@ import type { ServerDefinition } from '../definition.ts';
 import type { Links } from '../links/links.ts';
 import { assertTarget, type CredentialTarget, createTarget, isForOneUser, throwInvalid } from './credential-target.ts';
 import { type CredentialName, type Credentials, type CredentialView, openCredentials } from './credentials.ts';
-import type { MatchesUser } from './document-cache.ts';
-import { openSealingKeys } from './sealing-key.ts';
+import { type MatchesUser, openSealingKeys } from './sealed-documents.ts';
 
 /** The credentials for an operator, who can write values but never read them. */
 export interface CredentialAdmin {

@@ -9,7 +9,7 @@ import { throwInvalid } from './credential-target.ts';
 import type { LoginView } from './login.ts';
 import { createClientDocument } from './login-flow.ts';
 import { type LoginRedirect, type Logins, openLogins, type PendingLogin } from './logins.ts';
-import { openSealingKeys } from './sealing-key.ts';
+import { openSealingKeys } from './sealed-documents.ts';
 
 type LoginOwner = Pick<LoginView, 'userId' | 'server'>;
 

@@ -4,7 +4,7 @@ import { AmbitError } from '../../errors.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { RenewalError, type TokenGrant } from './authorization-server.ts';
 import { type Login, type LoginFacts, loginKey, loginsCollection, openLogin, readLogin, sealLogin } from './login.ts';
-import type { SealingKeys } from './sealing-key.ts';
+import type { SealingKeys } from './sealed-documents.ts';
 
 interface LoginRenewalOptions {
   readonly store: SessionStore;

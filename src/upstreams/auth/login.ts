@@ -11,9 +11,9 @@ import {
   readSealedFacts,
   type SealedFacts,
   type SealingKey,
+  type SealingKeys,
   sealFacts,
-} from './seal.ts';
-import type { SealingKeys } from './sealing-key.ts';
+} from './sealed-documents.ts';
 
 export const loginsCollection = 'logins';
 

@@ -4,12 +4,6 @@ import type { ResolveHost } from '../../lib/net/host-and-port.ts';
 import type { SessionStore } from '../../stores/store.ts';
 import { type Challenge, discoverResource, RenewalError, renewToken, revokeToken } from './authorization-server.ts';
 import { credentialKeyPrefix } from './credential-target.ts';
-import {
-  type AuthChangeListener,
-  createChangeListeners,
-  type DocumentCache,
-  openDocumentCache,
-} from './document-cache.ts';
 import { createGuardedFetch, createLoginHosts, type GuardedFetch, type LoginHosts } from './guarded-fetch.ts';
 import {
   createLoginAttempts,
@@ -32,7 +26,13 @@ import {
 } from './login.ts';
 import { assertRedirectUri, completeLogin, type ReturnTarget, readState, startLogin } from './login-flow.ts';
 import { createLoginRenewal, unopenableError, withoutLease } from './login-renewal.ts';
-import type { SealingKeys } from './sealing-key.ts';
+import {
+  type AuthChangeListener,
+  createChangeListeners,
+  type DocumentCache,
+  openDocumentCache,
+  type SealingKeys,
+} from './sealed-documents.ts';
 
 interface LoginsOptions {
   readonly store: SessionStore;

@@ -9,11 +9,11 @@ import type { AuthRefusal } from '../links/http/send-request.ts';
 import type { Approvals } from '../pins/approvals.ts';
 import { readChallenge } from './authorization-server.ts';
 import { type CredentialAdmin, createCredentialAdmin, openConfiguredCredentials } from './credential-admin.ts';
-import { type CredentialAuth, createCredentialAuth } from './credential-auth.ts';
 import { isForOneUser } from './credential-target.ts';
-import type { MatchesUser } from './document-cache.ts';
+import { type CredentialAuth, createCredentialAuth } from './credentials.ts';
 import { createLoginAdmin, type LoginAdmin, openConfiguredLogins } from './login-admin.ts';
 import type { Logins } from './logins.ts';
+import type { MatchesUser } from './sealed-documents.ts';
 
 type HeaderValues = Readonly<Record<string, string>>;
 

@@ -4,8 +4,7 @@ import { withTimeout } from '../../lib/async/timeout.ts';
 import type { Era } from '../../protocol/channel.ts';
 import type { ServerDefinition } from '../definition.ts';
 import { withoutServerWords } from '../links/upstream-errors.ts';
-import type { CachedOffer, CatalogFile, OfferFilter } from './catalog-file.ts';
-import type { ListOwner } from './list-owner.ts';
+import type { CachedOffer, CatalogFile, ListOwner, OfferFilter } from './catalog-file.ts';
 import { type AskServer, describeFailure, fetchOffer, type Offer, type OpenAskAs } from './offer.ts';
 
 export interface ServerListing {

@@ -23,8 +23,15 @@ import {
 import { createHandshakeDialect, createModernDialect } from './http/dialects.ts';
 import type { Remote } from './http/send-request.ts';
 import type { Link, OnServerMessage, UpstreamCall } from './link.ts';
-import { createLinkPool, evictIdleLink, type LinkPool, type LinkUsers, type PooledLink } from './link-pool.ts';
-import { createPerCallLink, type PerCallOptions } from './per-call-link.ts';
+import {
+  createLinkPool,
+  createPerCallLink,
+  evictIdleLink,
+  type LinkPool,
+  type LinkUsers,
+  type PerCallOptions,
+  type PooledLink,
+} from './link-pool.ts';
 import { isShared, processScopeFor } from './process-key.ts';
 import type { SpareProcess } from './stdio/link-process.ts';
 

@@ -1,8 +1,8 @@
 import type { Glob } from '../../lib/text/glob.ts';
 import type { FileInfo, ResolvedPath, StatOptions } from '../saferoot/file-info.ts';
-import type { FolderEntry, FolderListing, FolderListOptions } from '../saferoot/list-folder.ts';
-import type { MadeFolder } from '../saferoot/make-folder-or-link.ts';
 import type { MoveResult, RenameOptions } from '../saferoot/move.ts';
+import type { MadeFolder } from '../saferoot/open-root.ts';
+import type { FolderEntry, FolderListing, FolderListOptions } from '../saferoot/read.ts';
 import type { RemoveResult, RemoveTreeOptions } from '../saferoot/remove.ts';
 import type { WrittenFile } from '../saferoot/write-file.ts';
 

@@ -1,7 +1,6 @@
 import { withTimeout } from '../../lib/async/timeout.ts';
 import type { WorkspaceBackend } from '../backends/backend.ts';
-import { readAhead } from '../search/grep.ts';
-import { decodeText } from '../search/grep-file.ts';
+import { decodeText, readAhead } from '../search/grep.ts';
 import type { UnembeddedPassage } from './index-database.ts';
 import type { IndexThread } from './index-thread.ts';
 

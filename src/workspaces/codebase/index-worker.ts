@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
 import { openDatabase } from '../../stores/sqlite/driver.ts';
-import { decodeText } from '../search/grep-file.ts';
+import { decodeText } from '../search/grep.ts';
 import { type FileMark, type IndexDatabase, isInMemory, openIndexDatabase } from './index-database.ts';
 
 /** A file as it is sent to the thread; without bytes if it cannot be read. */

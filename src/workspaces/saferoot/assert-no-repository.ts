@@ -1,8 +1,39 @@
-import { lstatSync } from 'node:fs';
+import { type Dirent, lstatSync, opendirSync } from 'node:fs';
 import { type CheckAccess, joinNames } from './check-access.ts';
+import { type FileKind, kindFromStats } from './file-info.ts';
 import { type Handle, pathAt } from './platform/platform-fs.ts';
-import { readNames } from './read-names.ts';
-import { SafeRootError } from './saferoot-error.ts';
+import { SafeRootError, systemCode } from './saferoot-error.ts';
+import type { RootFolder } from './walk-path.ts';
+
+export interface RawName {
+  readonly name: Buffer;
+  readonly kind: FileKind;
+}
+
+/** Yields the names in a folder, in the order of the system. */
+export function* readNames(handle: Handle): Generator<RawName> {
+  if (!handle.stats.isDirectory()) throw new SafeRootError('NOT_A_DIRECTORY');
+  // Node can read names as bytes; its types do not say so.
+  const directory = opendirSync(handle.path, { encoding: 'buffer' as BufferEncoding, bufferSize: 256 });
+  try {
+    for (;;) {
+      const entry = directory.readSync() as (Omit<Dirent, 'name'> & { readonly name: unknown }) | null;
+      if (entry === null) return;
+      yield { name: entry.name as Buffer, kind: kindFromStats(entry) };
+    }
+  } finally {
+    directory.closeSync();
+  }
+}
+
+export function stepIfPresent(folder: RootFolder, from: Handle, name: string | Buffer): Handle | undefined {
+  try {
+    return folder.fs.step(from, name);
+  } catch (error) {
+    if (systemCode(error) === 'ENOENT') return undefined;
+    throw error;
+  }
+}
 
 /** The names by which git takes any folder for a repository, and then runs what its `config` says. */
 const headName = 'head';

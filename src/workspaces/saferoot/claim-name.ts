@@ -12,9 +12,8 @@ import {
 } from 'node:fs';
 import { assertNoRepository } from './assert-no-repository.ts';
 import { pathAt } from './platform/platform-fs.ts';
-import { isSameFile, type RootFolder } from './root-folder.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
-import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
+import { type EntryLocation, isSameFile, type RootFolder, type WalkResult, walkNames } from './walk-path.ts';
 
 /**
  * System codes for a file that cannot get a second name: not every file system allows it, not for files of other

@@ -1,8 +1,7 @@
 import type { Stats } from 'node:fs';
 import { joinNames } from './check-access.ts';
-import { type RootFolder, requireNode, withPath } from './root-folder.ts';
 import { SafeRootError } from './saferoot-error.ts';
-import { readLinkAt } from './walk-path.ts';
+import { type RootFolder, readLinkAt, requireNode, withPath } from './walk-path.ts';
 
 export type FileKind = 'file' | 'folder' | 'link' | 'special';
 

@@ -1,25 +1,28 @@
 import { randomBytes } from 'node:crypto';
 import { lstatSync, renameSync, unlinkSync } from 'node:fs';
+import { readNames } from './assert-no-repository.ts';
 import { joinNames } from './check-access.ts';
 import { assertParentUnmoved, claimFileName, claimFolderName, undoOnError } from './claim-name.ts';
 import { type FileKind, kindFromStats } from './file-info.ts';
-import { parsePath, stripTrailingSlash } from './path-components.ts';
 import { type Handle, pathAt } from './platform/platform-fs.ts';
-import { readNames } from './read-names.ts';
 import { hasChangedSince, recordChange } from './recent-changes.ts';
+import { type SurveyOptions, surveyTree, surveyTreeAtOnce, type TreeSurvey } from './remove.ts';
+import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
+import { runExclusively } from './time-slice.ts';
 import {
+  type EntryLocation,
   isSameFile,
+  parsePath,
   type RootFolder,
   requireLocation,
   requireNode,
+  stripTrailingSlash,
+  type WalkResult,
   walkInRoot,
+  walkNames,
   withPath,
   withPathAsync,
-} from './root-folder.ts';
-import { asSafeRootError, SafeRootError, systemCode } from './saferoot-error.ts';
-import { type SurveyOptions, surveyTree, surveyTreeAtOnce, type TreeSurvey } from './survey-tree.ts';
-import { runExclusively } from './time-slice.ts';
-import { type EntryLocation, type WalkResult, walkNames } from './walk-path.ts';
+} from './walk-path.ts';
 
 export interface RenameOptions {
   /** Replaces the target: a file or link by a file, an empty folder by a folder. */

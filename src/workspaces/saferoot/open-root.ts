@@ -1,11 +1,20 @@
-import { statSync } from 'node:fs';
-import type { CheckAccess } from './check-access.ts';
+import { lstatSync, mkdirSync, statSync, symlinkSync } from 'node:fs';
+import { type CheckAccess, joinNames } from './check-access.ts';
+import { assertParentUnmoved, removeIfOurs, undoOnError } from './claim-name.ts';
 import * as facts from './file-info.ts';
-import { type FolderListing, type FolderListOptions, listFolder } from './list-folder.ts';
-import { type MadeFolder, type MakeFolderOptions, makeFolder, makeLink } from './make-folder-or-link.ts';
 import { type MoveResult, type RenameOptions, renameEntry } from './move.ts';
+import { pathAt } from './platform/platform-fs.ts';
 import { selectPlatformFs } from './platform/select-platform-fs.ts';
-import { type OpenRootFile, openFile, type ReadFileOptions, readFile } from './read-file.ts';
+import {
+  type FolderListing,
+  type FolderListOptions,
+  listFolder,
+  type OpenRootFile,
+  openFile,
+  type ReadFileOptions,
+  readFile,
+} from './read.ts';
+import { recordChange } from './recent-changes.ts';
 import {
   type RemoveResult,
   type RemoveTreeOptions,
@@ -14,14 +23,21 @@ import {
   type SweepOptions,
   sweepLeftovers,
 } from './remove.ts';
-import type { RootFolder } from './root-folder.ts';
 import { asSafeRootError, SafeRootError } from './saferoot-error.ts';
 import { yieldToOthers } from './time-slice.ts';
-import type { FileContent } from './write-file.ts';
+import {
+  type RootFolder,
+  removeIfEmpty,
+  requireLocation,
+  requireNode,
+  stripTrailingSlash,
+  withPath,
+} from './walk-path.ts';
 import {
   type CreateOptions,
   checkWritable,
   createFile,
+  type FileContent,
   type MayWriteOptions,
   type ReplaceOptions,
   replaceFile,
@@ -158,4 +174,52 @@ export function openRoot(path: string, options: SafeRootOptions = {}): SafeRoot 
       releaseWhenIdle();
     },
   };
+}
+
+interface MakeFolderOptions {
+  /** Makes missing parents, and accepts a folder that exists already. */
+  readonly parents?: boolean;
+}
+
+export interface MadeFolder {
+  readonly path: string;
+  readonly folders: number;
+}
+
+export function makeFolder(folder: RootFolder, path: string, options: MakeFolderOptions = {}): MadeFolder {
+  if (options.parents) {
+    return withPath(folder, path, { access: 'write', make: 'all' }, (end) => {
+      if (!requireNode(end).stats.isDirectory()) throw new SafeRootError('EXISTS');
+      return { path: joinNames(end.names), folders: end.made };
+    });
+  }
+  return withPath(folder, stripTrailingSlash(path), { access: 'write', keepLastLink: true }, (end) => {
+    if (end.node !== undefined) throw new SafeRootError('EXISTS');
+    const location = requireLocation(end);
+    const made = pathAt(location.folder, location.name);
+    recordChange(location.folder);
+    mkdirSync(made);
+    undoOnError(
+      () => assertParentUnmoved(folder, end, location),
+      () => removeIfEmpty(made),
+    );
+    return { path: joinNames(end.names), folders: 1 };
+  });
+}
+
+/** Makes a new link, and touches nothing that exists. */
+function makeLink(folder: RootFolder, path: string, target: string, options: MakeFolderOptions = {}): void {
+  const make = options.parents ? 'parents' : undefined;
+  withPath(folder, path, { access: 'write', keepLastLink: true, make }, (end) => {
+    if (end.node !== undefined) throw new SafeRootError('EXISTS');
+    const location = requireLocation(end);
+    const path = pathAt(location.folder, location.name);
+    recordChange(location.folder);
+    symlinkSync(target, path);
+    const own = lstatSync(path);
+    undoOnError(
+      () => assertParentUnmoved(folder, end, location),
+      () => removeIfOurs(location, own),
+    );
+  });
 }

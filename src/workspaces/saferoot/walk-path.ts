@@ -3,12 +3,70 @@ import { mkdirSync, readlinkSync, rmdirSync } from 'node:fs';
 import { assertNoRepository, maxNamesRead } from './assert-no-repository.ts';
 import { type AccessKind, assertAccess, type CheckAccess } from './check-access.ts';
 import { type FileKind, kindFromStats } from './file-info.ts';
-import { hasOnlyDots, maxDepth, parsePath, resolveDots } from './path-components.ts';
 import { type Handle, type PlatformFs, pathAt } from './platform/platform-fs.ts';
 import { recordChange } from './recent-changes.ts';
 import { SafeRootError, systemCode } from './saferoot-error.ts';
 
-export interface WalkOptions {
+/** The longest path that Linux and macOS accept in one call. */
+const maxPathBytes = 4096;
+const maxNameBytes = 255;
+/** The deepest folder that a path may lead to. */
+const maxDepth = 128;
+/** The names of a path with `..`, which the walk resolves. Each costs a look at its folder. */
+const maxNamesWithDots = 4 * maxDepth;
+
+/**
+ * Splits a path into components as the kernel sees them, with `..` and empty ones: only the walk knows what they mean.
+ * Refuses components that no file can have.
+ */
+export function parsePath(path: string): string[] {
+  if (typeof path !== 'string') throw new SafeRootError('PATH_INVALID', { what: 'is not text' });
+  if (path === '') throw new SafeRootError('PATH_INVALID', { path, what: 'is empty; use "." for the folder itself' });
+  if (path.startsWith('/')) throw new SafeRootError('PATH_VIOLATION', { path, what: 'is not relative to the folder' });
+  if (path.includes('\0')) throw new SafeRootError('PATH_INVALID', { path, what: 'contains a NUL' });
+  // Half a surrogate pair would be written as U+FFFD and name another file.
+  if (/\p{Cs}/u.test(path)) throw new SafeRootError('PATH_INVALID', { path, what: 'is not well-formed Unicode' });
+  if (Buffer.byteLength(path) >= maxPathBytes) throw new SafeRootError('NAME_TOO_LONG', { path });
+  const components = path.split('/');
+  const names = components.filter((component) => component !== '' && component !== '.' && component !== '..');
+  // Refused here, because every later check looks at each folder of the path.
+  if (names.length > (components.includes('..') ? maxNamesWithDots : maxDepth))
+    throw new SafeRootError('TOO_DEEP', { path });
+  for (const component of components) {
+    // A UTF-16 unit takes at most three bytes.
+    if (component.length * 3 > maxNameBytes && Buffer.byteLength(component) > maxNameBytes) {
+      throw new SafeRootError('NAME_TOO_LONG', { path });
+    }
+  }
+  return components;
+}
+
+/** Whether no further component names anything, so that the one before decides where a path ends. */
+export function hasOnlyDots(components: readonly string[]): boolean {
+  return components.every((component) => component === '' || component === '.');
+}
+
+/** Resolves `..` by names alone, as if there were no links. */
+export function resolveDots(components: readonly string[]): string[] {
+  const names: string[] = [];
+  for (const name of components) {
+    if (name === '..') names.pop();
+    else if (name !== '' && name !== '.') names.push(name);
+  }
+  return names;
+}
+
+/** Removes slashes at the end: "new/" often names a folder, which may be missing. */
+export function stripTrailingSlash(path: string): string {
+  return path.replace(/(?<=[^/])\/+$/, '');
+}
+
+/** Splits a path into its names, without empty ones and dots. `..` stays: only a walk can resolve it. */
+export function splitIntoNames(path: string): string[] {
+  return path.split('/').filter((name) => name !== '' && name !== '.');
+}
+
+interface WalkOptions {
   /** Stops at a link in the last component instead of following it. */
   readonly keepLastLink?: boolean;
   /**
@@ -240,4 +298,69 @@ export function readLinkAt(folder: Handle, name: string): string | undefined {
     throw error;
   }
   throw new SafeRootError('PATH_INVALID', { what: 'leads through a link whose target is not UTF-8' });
+}
+
+export interface RootFolder {
+  readonly fs: PlatformFs;
+  readonly root: Handle;
+  /** Refuses files with several names even for reading, and does not enter other mounts. */
+  readonly strict: boolean;
+  readonly checkAccess: CheckAccess | undefined;
+  /** Called before entries of a folder are checked. Returns what to wait for, so that the check knows all its rules. */
+  readonly prepare?: ((names: readonly string[]) => Promise<void> | undefined) | undefined;
+}
+
+export interface RootWalk extends Omit<WalkOptions, 'checkAccess'> {
+  readonly access: AccessKind;
+}
+
+export function walkInRoot(folder: RootFolder, path: string, options: RootWalk): WalkResult {
+  return walkPath(folder.fs, folder.root, path, { ...options, checkAccess: folder.checkAccess });
+}
+
+/** Walks to a path, does the work and releases every handle. */
+export function withPath<T>(folder: RootFolder, path: string, options: RootWalk, work: (end: WalkResult) => T): T {
+  const end = walkInRoot(folder, path, options);
+  try {
+    return work(end);
+  } finally {
+    end.release();
+  }
+}
+
+export async function withPathAsync<T>(
+  folder: RootFolder,
+  path: string,
+  options: RootWalk,
+  work: (end: WalkResult) => Promise<T>,
+): Promise<T> {
+  const end = walkInRoot(folder, path, options);
+  try {
+    return await work(end);
+  } finally {
+    end.release();
+  }
+}
+
+/** Returns the entry that the walk found, or throws when there is none. */
+export function requireNode(end: WalkResult): Handle {
+  if (end.node === undefined) throw new SafeRootError('FILE_NOT_FOUND');
+  return end.node;
+}
+
+/** Returns the location of an entry that can be made, moved or removed: any but the root itself. */
+export function requireLocation(end: WalkResult): EntryLocation {
+  if (end.location === undefined) throw new SafeRootError('PATH_VIOLATION', { what: 'is the folder itself' });
+  return end.location;
+}
+
+/** Refuses everything but regular files, before anything is opened. */
+export function assertRegularFile(handle: Handle, folder: RootFolder): void {
+  if (handle.stats.isDirectory()) throw new SafeRootError('IS_A_DIRECTORY');
+  if (!handle.stats.isFile()) throw new SafeRootError('SPECIAL_FILE');
+  if (folder.strict && handle.stats.nlink > 1) throw new SafeRootError('HARD_LINKED');
+}
+
+export function isSameFile(one: Handle, other: Handle): boolean {
+  return one.stats.ino === other.stats.ino && one.stats.dev === other.stats.dev;
 }

@@ -23,17 +23,18 @@ import { assertParentUnmoved, claimFileName, removeIfOurs, undoOnError } from '.
 import { computeVersion, type LocatedFile, type ResolvedPath, toFileInfo } from './file-info.ts';
 import { type Handle, pathAt } from './platform/platform-fs.ts';
 import { recordChange } from './recent-changes.ts';
+import { SafeRootError } from './saferoot-error.ts';
 import {
   assertRegularFile,
+  type EntryLocation,
   type RootFolder,
   type RootWalk,
   requireLocation,
   requireNode,
+  type WalkResult,
   withPath,
   withPathAsync,
-} from './root-folder.ts';
-import { SafeRootError } from './saferoot-error.ts';
-import type { EntryLocation, WalkResult } from './walk-path.ts';
+} from './walk-path.ts';
 
 export interface CreateOptions {
   readonly parents?: boolean;

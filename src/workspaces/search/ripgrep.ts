@@ -8,7 +8,7 @@ import type { ResourceLimits } from '../../sandbox/limits/limits.ts';
 import { ensurePrivateFolder, readBounded } from '../../sandbox/processes/supervise.ts';
 import type { RunningProcess, SandboxRunner } from '../../sandbox/runner.ts';
 import type { CandidateQuery } from '../backends/backend.ts';
-import { maxSearchedBytes } from './grep-file.ts';
+import { maxSearchedBytes } from './grep.ts';
 import { excludeFile, ignoreFileName, repositoryName } from './ignore-rules.ts';
 
 /** Runs work, some at a time for each key, in order of arrival. */

@@ -1,11 +1,11 @@
 import { relative } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
+import { withOpen } from '../saferoot/read.ts';
 import { quotePath, SafeRootError } from '../saferoot/saferoot-error.ts';
-import { withOpen } from '../with-open.ts';
 import type { FolderPaths, FolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
-import { listIgnoredFiles, shadowPaths } from './git/shadow-repository.ts';
+import { listIgnoredFiles, shadowPaths } from './original-files.ts';
 import { type BaseSnapshot, isSameContent, type PathContent, readContent } from './snapshot.ts';
 import { walkTree } from './walk-tree.ts';
 

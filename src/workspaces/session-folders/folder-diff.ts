@@ -1,7 +1,7 @@
 import { formatUnifiedDiff, quoteFileName } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import type { FolderChange } from './changes.ts';
-import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.ts';
+import { decodeText, maxTextBytes, type ReadOriginal } from './original-files.ts';
 import type { PathContent } from './snapshot.ts';
 import { ignoreGone } from './walk-tree.ts';
 

@@ -5,9 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { removeFolder } from '../../lib/fs/remove-folder.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
+import { withOpen } from '../saferoot/read.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
-import { withOpen } from '../with-open.ts';
-import { createContentCache } from './content-cache.ts';
 import {
   type FolderName,
   type FolderPaths,
@@ -17,7 +16,14 @@ import {
 } from './folder-record.ts';
 import { GitError, type RunGit } from './git/git.ts';
 import { findRepository, type Repository, readPointer, readSmallFile } from './git/repository.ts';
-import { checkOutCommit, createShadow, hasUncommitted, openRealFolder, shadowPaths } from './git/shadow-repository.ts';
+import {
+  checkOutCommit,
+  createContentCache,
+  createShadow,
+  hasUncommitted,
+  openRealFolder,
+  shadowPaths,
+} from './original-files.ts';
 import { type PathContent, readContent, writeBase } from './snapshot.ts';
 import { ignoreGone, walkTree } from './walk-tree.ts';
 

@@ -4,9 +4,9 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { join, posix } from 'node:path';
 import { mergeLines } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
-import { withOpen } from '../with-open.ts';
+import { withOpen } from '../saferoot/read.ts';
 import type { FolderChange } from './changes.ts';
-import { decodeText, maxTextBytes, type ReadOriginal } from './original-content.ts';
+import { decodeText, maxTextBytes, type ReadOriginal } from './original-files.ts';
 import { isSameContent, type PathContent, readContent } from './snapshot.ts';
 import { ignoreGone } from './walk-tree.ts';
 

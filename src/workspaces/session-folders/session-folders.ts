@@ -21,10 +21,10 @@ import {
   readFolderRecord,
   writeFolderRecord,
 } from './folder-record.ts';
+import type { MergeOptions, MergeResult } from './folder-work.ts';
 import type { RunGit } from './git/git.ts';
 import { findRepository } from './git/repository.ts';
 import type { FolderSubject } from './make-folder.ts';
-import type { MergeOptions, MergeResult } from './merge-folder.ts';
 
 interface FolderDiff extends RenderedDiff, FolderName {
   readonly isolation: FolderKind;

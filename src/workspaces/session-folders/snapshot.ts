@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
-import { withOpen } from '../with-open.ts';
+import { withOpen } from '../saferoot/read.ts';
 import { ignoreGone } from './walk-tree.ts';
 
 /** The content of a path. Of its permissions only the executable bit counts. */

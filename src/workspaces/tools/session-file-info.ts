@@ -4,12 +4,11 @@ import { detectEncoding, headBytes } from '../../lib/text/encoding.ts';
 import { detectImageType, detectMediaType } from '../../lib/text/media-type.ts';
 import { defineTool, sessionArgument, type Tool } from '../../sessions/tools/tool.ts';
 import type { OpenedFile } from '../backends/backend.ts';
+import { withOpen } from '../saferoot/read.ts';
 import type { SessionFiles } from '../session-files.ts';
-import { withOpen } from '../with-open.ts';
-import type { FileAccess } from './file-access.ts';
-import { hashFile, maxWholeBytes } from './file-chunks.ts';
+import { type FileAccess, hashFile, maxWholeBytes } from './file-access.ts';
 import { formatTime, pathArgument, sha256Schema } from './file-schemas.ts';
-import { readLines } from './read-lines.ts';
+import { readLines } from './session-read-file.ts';
 
 const kind = z.enum(['file', 'folder', 'link', 'special']);
 const content = z.strictObject({

@@ -8,8 +8,7 @@ import { assertOutOfReach } from '../../../src/config/load/out-of-reach.ts';
 import { createConfigJsonSchema, type JsonSchema } from '../../../src/config/schema/json-schema.ts';
 import { configSchema } from '../../../src/config/schema/schema.ts';
 import { filePath } from '../../../src/config/schema/schema-parts.ts';
-import { createPathGuard } from '../../../src/workspaces/path-guard.ts';
-import { createPathRules } from '../../../src/workspaces/path-rules.ts';
+import { createPathGuard, createPathRules } from '../../../src/workspaces/path-guard.ts';
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-file-keys-')));
 const at = (...names: string[]): string => join(root, ...names);

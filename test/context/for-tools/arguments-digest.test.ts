@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import { computeArgumentsDigest, noArgumentsDigest } from '../../../src/context/for-tools/arguments-digest.ts';
-import { digestArguments as receivedDigest } from '../../../src/public/sdk/canonical-arguments.ts';
+import { digestArguments as receivedDigest } from '../../../src/public/sdk/call.ts';
 import { counts } from '../../proof.ts';
 import { objectText, valueText } from '../../protocol/json/json-texts.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { EmbeddedGateway } from '../../../src/index.ts';
 import { findProgramOnPath } from '../../../src/sandbox/common/find-program.ts';
-import { buildLocalImage } from '../../../src/sandbox/container/local-image.ts';
+import { buildLocalImage } from '../../../src/sandbox/container/start-container.ts';
 import type { RawClient } from '../../gateway/raw-client.ts';
 import { hasPodman } from '../../needs/podman.ts';
 import { proof } from '../../proof.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, expect, test } from 'vitest';
 import { diffLines, formatUnifiedDiff, mergeLines, splitLines } from '../../../src/lib/text/line-diff.ts';
-import { decodeText } from '../../../src/workspaces/session-folders/original-content.ts';
+import { decodeText } from '../../../src/workspaces/session-folders/original-files.ts';
 import { counts } from '../../proof.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-lines-'));

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { repository } from '../../structure/source-files.ts';
@@ -23,6 +23,8 @@ function ofThisKind(name: string, importer: string): string {
 
 /** The files of ours, and of others, that went into one that was built. */
 function sourcesOf(file: string): string[] {
+  // A file without code of its own, which only passes exports on, has no map.
+  if (!existsSync(`${file}.map`)) return [];
   const { sources } = JSON.parse(readFileSync(`${file}.map`, 'utf8')) as { sources: string[] };
   return sources.map((source) => relative(repository, resolve(dirname(file), source)));
 }
@@ -32,13 +34,13 @@ test('P11: the SDK loads only itself, jose and Node', () => {
   for (const file of files) expect(readFileSync(file, 'utf8'), file).not.toMatch(/\bimport\s*\(|\brequire\s*\(/);
   const sources = [...files].flatMap(sourcesOf);
   expect(sources.filter((path) => !path.startsWith('src/public/sdk/'))).toEqual([]);
-  expect(sources.length).toBeGreaterThan(10);
+  expect(sources.length).toBeGreaterThan(5);
   expect([...outside].filter((name) => !name.startsWith('node:'))).toEqual(['jose']);
 });
 
 test('its type declarations need nothing more', () => {
   const { outside } = walk(join(room, 'index.js'));
   const declared = walk(join(room, 'index.d.ts'));
-  expect(declared.files.size).toBeGreaterThan(10);
+  expect(declared.files.size).toBeGreaterThan(5);
   expect([...declared.outside].filter((name) => !outside.has(name))).toEqual([]);
 });

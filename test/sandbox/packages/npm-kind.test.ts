@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { checkNpmLock } from '../../../src/sandbox/packages/npm-kind.ts';
-import { isRegistrySpec } from '../../../src/sandbox/packages/registry-check.ts';
+import { isRegistrySpec } from '../../../src/sandbox/packages/read-package-file.ts';
 
 const registries = { hosts: ['registry.example:443', '127.0.0.1:4873'], replacedHost: 'npmjs' };
 const good = { version: '1.0.0', resolved: 'https://registry.example/a/-/a-1.0.0.tgz', integrity: 'sha512-abc+/==' };

@@ -11,8 +11,8 @@ import {
   readNpmrc,
   readNpmSources,
   writeNpmrc,
-} from '../../../src/sandbox/packages/npm-sources.ts';
-import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-tree.ts';
+} from '../../../src/sandbox/packages/package-sources.ts';
+import { assertNoEscape, assertTreeSize, TooLargeError } from '../../../src/sandbox/packages/package-store.ts';
 import { readUvIndexes, uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 
 const folder = realpathSync(mkdtempSync(join(tmpdir(), 'ambit-sources-')));

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
-import { readNpmrc } from '../../../src/sandbox/packages/npm-sources.ts';
+import { readNpmrc } from '../../../src/sandbox/packages/package-sources.ts';
 import { refuseUnresolved } from '../../../src/sandbox/packages/packages.ts';
 import { uvKind } from '../../../src/sandbox/packages/uv-kind.ts';
 

@@ -8,7 +8,7 @@ import {
   createStartLimiter,
   type LoginAttempt,
 } from '../../../src/upstreams/auth/login.ts';
-import type { SealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
+import type { SealingKeys } from '../../../src/upstreams/auth/sealed-documents.ts';
 
 const tenMinutes = 600_000;
 const key = { id: 'k', secret: createSecretKey(Buffer.alloc(32, 7)) };

@@ -10,7 +10,7 @@ import {
   sealLogin,
 } from '../../../src/upstreams/auth/login.ts';
 import { createLoginRenewal } from '../../../src/upstreams/auth/login-renewal.ts';
-import type { SealingKeys } from '../../../src/upstreams/auth/sealing-key.ts';
+import type { SealingKeys } from '../../../src/upstreams/auth/sealed-documents.ts';
 import { counts } from '../../proof.ts';
 
 const key = { id: 'k', secret: createSecretKey(randomBytes(32)) };

@@ -16,7 +16,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { AmbitError } from '../../../src/errors.ts';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { type LocalBackend, openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
-import { createPathRules } from '../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../src/workspaces/path-guard.ts';
 import { createTemporaryName, releaseTemporaryName } from '../../../src/workspaces/saferoot/write-file.ts';
 import { counts } from '../../proof.ts';
 import { layTraps, listHostilePaths, oddNames } from '../saferoot/attacks.ts';

@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { type CodeIndexesOptions, createCodeIndexes } from '../../../src/workspaces/codebase/code-indexes.ts';
-import { type CodebaseResult, searchCodebase } from '../../../src/workspaces/codebase/codebase-search.ts';
-import type { ConfiguredPaths } from '../../../src/workspaces/path-rules.ts';
+import type { ConfiguredPaths } from '../../../src/workspaces/path-guard.ts';
+import { type CodebaseResult, searchCodebase } from '../../../src/workspaces/tools/session-codebase-search.ts';
 import { openFiles } from '../search/open-files.ts';
 
 /** A folder that is searched by questions, for one test. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
-import { createPathRules } from '../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../src/workspaces/path-guard.ts';
 import { runGit } from '../../fixtures/hostile/builds-repository.js';
 import { refusalCode, refusalMessage, toBytes } from '../backends/suite/suite-workspace.ts';
 import { writeFiles } from '../search/make-folder.ts';

@@ -1,12 +1,12 @@
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { CheckAccess } from '../../../src/workspaces/saferoot/check-access.ts';
-import { makeFolder } from '../../../src/workspaces/saferoot/make-folder-or-link.ts';
 import { renameEntry } from '../../../src/workspaces/saferoot/move.ts';
+import { makeFolder } from '../../../src/workspaces/saferoot/open-root.ts';
 import { createLinuxFs } from '../../../src/workspaces/saferoot/platform/linux-fs.ts';
 import type { PlatformFs } from '../../../src/workspaces/saferoot/platform/platform-fs.ts';
 import { removeTree } from '../../../src/workspaces/saferoot/remove.ts';
-import type { RootFolder } from '../../../src/workspaces/saferoot/root-folder.ts';
+import type { RootFolder } from '../../../src/workspaces/saferoot/walk-path.ts';
 import { createFile } from '../../../src/workspaces/saferoot/write-file.ts';
 import { createSceneForTest, listNamesBelow, settleOutcome } from './scene.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { parseExpression } from '../../../src/workspaces/search/expression.ts';
-import { grepFile } from '../../../src/workspaces/search/grep-file.ts';
+import { grepFile } from '../../../src/workspaces/search/grep.ts';
 import {
   enterLevel,
   type IgnoreLevel,

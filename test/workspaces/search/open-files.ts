@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
-import { type ConfiguredPaths, createPathRules } from '../../../src/workspaces/path-rules.ts';
+import { type ConfiguredPaths, createPathRules } from '../../../src/workspaces/path-guard.ts';
 import { createRipgrep, type Ripgrep } from '../../../src/workspaces/search/ripgrep.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { createSandboxHarness, type SandboxHarness } from '../../sandbox/bwrap/sandbox-harness.ts';

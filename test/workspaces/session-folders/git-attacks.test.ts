@@ -247,9 +247,7 @@ describe('S4: ignored files are not merged when git fails', () => {
   test('a pipe that appears after the check makes git time out, and nothing is reported', async () => {
     const { at, folder } = await withImplant();
     execFileSync('mkfifo', [join(folder, 'sub/.gitignore')]);
-    const { listIgnoredFiles, shadowPaths } = await import(
-      '../../../src/workspaces/session-folders/git/shadow-repository.ts'
-    );
+    const { listIgnoredFiles, shadowPaths } = await import('../../../src/workspaces/session-folders/original-files.ts');
     const shadow = shadowPaths(join(folder, '..', 'git'), join(at.workspace, '.git'), folder);
     await expect(listIgnoredFiles(gitInSandbox, shadow, 300)).rejects.toMatchObject({ code: 'WORKSPACE_UNAVAILABLE' });
   });

@@ -6,7 +6,7 @@ import type { ToolCaller } from '../../../src/sessions/tools/tool.ts';
 import { createToolset, type ToolResult } from '../../../src/sessions/tools/toolset.ts';
 import type { WorkspaceBackend } from '../../../src/workspaces/backends/backend.ts';
 import { openLocal } from '../../../src/workspaces/backends/local/open-local.ts';
-import { createPathRules } from '../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../src/workspaces/path-guard.ts';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
 import { fileTools } from '../../../src/workspaces/tools/create-own-tools.ts';
 import { codeIn } from '../../sessions/tools/test-sessions.ts';

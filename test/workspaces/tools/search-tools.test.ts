@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { openMemoryStore } from '../../../src/stores/memory/memory-store.ts';
 import { openDatabase } from '../../../src/workspaces/backends/database/open-database.ts';
-import { createPathRules } from '../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../src/workspaces/path-guard.ts';
 import { counts } from '../../proof.ts';
 import { codeIn } from '../../sessions/tools/test-sessions.ts';
 import { makeFolder, writeFiles } from '../search/make-folder.ts';

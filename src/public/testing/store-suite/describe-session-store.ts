@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { NewSession } from '../../../stores/record.ts';
-import { testClosing } from './closing.ts';
+import type { SessionFilter, SessionStore } from '../../../stores/store.ts';
 import { testFeed } from './feed.ts';
 import { testGrants } from './grants.ts';
 import {
@@ -8,6 +8,7 @@ import {
   createNewSession,
   type DefineTest,
   expectOutcome,
+  isInvalidRequest,
   type OpenStore,
   openPair,
   readUse,
@@ -15,8 +16,7 @@ import {
   suiteLimits,
 } from './harness.ts';
 import { testInboxes } from './inboxes.ts';
-import { testExpiry, testLifecycle } from './lifecycle.ts';
-import { testListing, testTenancy } from './listing.ts';
+import { testClosing, testExpiry, testLifecycle } from './lifecycle.ts';
 import { testQuotas } from './quotas.ts';
 import { testDocuments, testMarks, testResults, testState } from './stored-values.ts';
 
@@ -159,5 +159,194 @@ function testConcurrency(test: DefineTest): void {
     assert.equal((await store.state.get(id, 'k'))?.value, 'v');
     await other.end(id);
     assert.deepEqual(await store.admit({ id }), { outcome: 'ended', reason: 'ended' });
+  });
+}
+
+async function pages(store: SessionStore, filter: SessionFilter, limit: number): Promise<string[][]> {
+  const all: string[][] = [];
+  for (let after: string | null | undefined; after !== null; ) {
+    const page = await store.list(filter, { limit, ...(after === undefined ? {} : { after }) });
+    assert.ok(page.sessions.length <= limit, 'a page holds no more than asked for');
+    all.push(page.sessions.map(({ id }) => id));
+    after = page.next;
+    assert.ok(all.length < 100, 'the pages come to an end');
+  }
+  return all;
+}
+
+function testListing(test: DefineTest): void {
+  test('all pages together contain each session once, the oldest first', async ({ store, open, advance }) => {
+    const ids: string[] = [];
+    for (let index = 0; index < 7; index++) {
+      ids.push((await open({ userId: index === 3 ? 'eve' : 'ada', ttlSeconds: 600 })).id);
+      if (index % 3 !== 0) advance(1);
+    }
+    const inOrder = (await pages(store, {}, 100)).flat();
+    assert.deepEqual([...inOrder].sort(), [...ids].sort());
+    for (const limit of [1, 2, 3, 7]) assert.deepEqual((await pages(store, {}, limit)).flat(), inOrder);
+    const records = (await store.list()).sessions;
+    assert.deepEqual(
+      records.map(({ createdAt }) => createdAt),
+      records.map(({ createdAt }) => createdAt).sort((a, b) => a - b),
+    );
+    const adas = inOrder.filter((id) => id !== ids[3]);
+    assert.deepEqual((await pages(store, { userId: 'ada' }, 2)).flat(), adas);
+  });
+
+  test('sessions that end or begin between two pages affect no others', async ({ store, open, advance }) => {
+    const ids: string[] = [];
+    for (let index = 0; index < 4; index++) {
+      ids.push((await open()).id);
+      advance(1);
+    }
+    const first = await store.list({}, { limit: 2 });
+    await store.end(ids[1] as string);
+    await store.end(ids[2] as string);
+    const young = await open();
+    const rest: string[] = [];
+    for (let { next } = first; next !== null; ) {
+      const page = await store.list({}, { limit: 2, after: next });
+      rest.push(...page.sessions.map(({ id }) => id));
+      next = page.next;
+    }
+    assert.deepEqual(rest, [ids[3], young.id]);
+  });
+
+  test('an invalid page cursor is refused', async ({ store }) => {
+    for (const after of ['', 'x', '1', "1.a' OR 1=1", '1.*']) {
+      await assert.rejects(store.list({}, { after }), isInvalidRequest, after);
+    }
+    for (const limit of [0, 1001, 1.5, Number.NaN]) await assert.rejects(store.list({}, { limit }), isInvalidRequest);
+  });
+
+  test('a session is found by id, else by name, else by the beginning of the id', async ({ store, open }) => {
+    const one = await open({ id: 'abcdef01', name: 'abcd' });
+    const two = await open({ id: 'abcdef02', name: 'task#049', userId: 'eve' });
+    const ids = async (reference: string, filter = {}) => (await store.find(reference, filter)).map(({ id }) => id);
+    assert.deepEqual(await store.find('abcdef01'), [one]);
+    assert.deepEqual(await ids('abcd'), [one.id], 'a name outranks the beginning of an id');
+    assert.deepEqual(await ids('task#049'), [two.id]);
+    assert.deepEqual(await ids('abcdef02'), [two.id]);
+    assert.deepEqual(await ids('abcdef0'), [one.id, two.id]);
+    assert.deepEqual(await ids('abc'), [], 'three characters are too few');
+    assert.deepEqual(await ids('abcdef0', { userId: 'eve' }), [two.id]);
+    assert.deepEqual(await ids('task#049', { userId: 'ada' }), []);
+    assert.deepEqual(await ids('abcdef02', { userId: 'ada' }), []);
+    assert.deepEqual(await ids('abcdef02', { workspaceId: 'kitchen' }), []);
+    for (const odd of ['ab%%', 'ab__', 'abc*', '[abcd', 'abcd\u0000', '', 'abcd'.repeat(1000)])
+      assert.deepEqual(await ids(odd), [], odd);
+  });
+
+  test('a name that several users have is ambiguous without the user', async ({ store, open }) => {
+    const ada = await open({ name: 'main', userId: 'ada' });
+    const eve = await open({ name: 'main', userId: 'eve' });
+    assert.equal((await store.find('main')).length, 2);
+    assert.deepEqual(await store.find('main', { userId: 'ada' }), [ada]);
+    await store.end(ada.id);
+    assert.deepEqual(await store.find('main'), [eve]);
+  });
+}
+
+function testTenancy(test: DefineTest): void {
+  test('a list for one user or workspace contains no sessions of others', async ({ store, open }) => {
+    const ada = await open({ userId: 'ada', workspaceId: 'garden' });
+    const eve = await open({ userId: 'eve', workspaceId: 'garden' });
+    const adas = await open({ userId: 'ada', workspaceId: null });
+    await open({ userId: 'ada:', workspaceId: 'garden:' });
+    await open({ userId: 'garden', workspaceId: 'ada' });
+    const ids = async (filter: object) => (await store.list(filter)).sessions.map(({ id }) => id).sort();
+    assert.deepEqual(await ids({ userId: 'ada' }), [ada.id, adas.id].sort());
+    assert.deepEqual(await ids({ workspaceId: 'garden' }), [ada.id, eve.id].sort());
+    assert.deepEqual(await ids({ userId: 'ada', workspaceId: 'garden' }), [ada.id]);
+    assert.deepEqual(await ids({ userId: 'nobody' }), []);
+    assert.deepEqual(await ids({ workspaceId: 'nowhere' }), []);
+    assert.equal((await ids({})).length, 5);
+  });
+
+  test('children are found by their parent', async ({ store, open }) => {
+    const parent = await open();
+    const child = await open({ parentId: parent.id });
+    await open({ parentId: child.id });
+    const { sessions } = await store.list({ parentId: parent.id });
+    assert.deepEqual(sessions, [child]);
+  });
+
+  test('a name is unique among the live sessions of one user', async ({ store, open, advance }) => {
+    const first = await open({ name: 'main' });
+    assert.deepEqual(await store.create(createNewSession({ name: 'main' })), { outcome: 'exists', what: 'name' });
+    await open({ name: 'main', userId: 'eve' });
+    await store.end(first.id);
+    const second = await open({ name: 'main', ttlSeconds: 1 });
+    advance(1000);
+    const third = await open({ name: 'main' });
+    assert.notEqual(second.id, third.id);
+    await store.sweep();
+    assert.deepEqual((await store.find('main', { userId: 'ada' }))[0]?.id, third.id);
+    assert.deepEqual(await store.create(createNewSession({ name: 'main' })), { outcome: 'exists', what: 'name' });
+  });
+
+  test('the cap of a user counts only that user’s live sessions', async ({ store, open, advance }) => {
+    await open({ userId: 'ada', ttlSeconds: 1 });
+    const ended = await open({ userId: 'ada' });
+    await open({ userId: 'eve' });
+    assert.deepEqual(await store.create(createNewSession(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
+    await store.end(ended.id);
+    assert.equal((await store.create(createNewSession(), { perUser: 2 })).outcome, 'created');
+    advance(1000);
+    assert.equal((await store.create(createNewSession(), { perUser: 2 })).outcome, 'created');
+    assert.deepEqual(await store.create(createNewSession(), { perUser: 2 }), { outcome: 'full', cap: 'perUser' });
+  });
+
+  test('a session whose end was moved forward counts for no cap after that end', async ({ store, open, advance }) => {
+    const { id, createdAt } = await open();
+    await store.admit({ id, holdMs: 30_000 });
+    await store.update(id, 1, { endsAt: createdAt + 1000 });
+    advance(999);
+    assert.deepEqual(await store.create(createNewSession(), { perUser: 1 }), { outcome: 'full', cap: 'perUser' });
+    advance(1);
+    assert.equal((await store.create(createNewSession(), { perUser: 1, inAll: 1 })).outcome, 'created');
+    assert.equal((await store.remains(id))?.reason, 'expired');
+  });
+
+  test('the total cap counts all sessions, and evicts or refuses as the store declares', async (storeTest) => {
+    const { store, open, advance } = storeTest;
+    const expired = await open({ userId: 'eve', ttlSeconds: 1 });
+    const busy = await open({ userId: 'bob' });
+    await store.admit({ id: busy.id, holdMs: 60_000 });
+    advance(1000);
+    const idlest = await open({ userId: 'ada' });
+    advance(1);
+    const fresh = await open({ userId: 'eve' });
+    assert.equal(
+      (await store.create(createNewSession(), { inAll: 4 })).outcome,
+      'created',
+      'the expired one does not count',
+    );
+    const last = await store.create(createNewSession(), { inAll: 4 });
+    assert.equal((await store.remains(expired.id))?.reason, 'expired');
+    if (store.capabilities.whenFull === 'refuse') {
+      assert.deepEqual(last, { outcome: 'full', cap: 'inAll' });
+      assert.ok(await store.get(idlest.id));
+      return;
+    }
+    assert.equal(last.outcome, 'created');
+    assert.equal((await store.remains(idlest.id))?.reason, 'evicted');
+    for (const { id } of [busy, fresh]) assert.ok(await store.get(id));
+    assert.deepEqual(
+      await store.create(createNewSession({ userId: 'zoe' }), { inAll: 4, perUser: 1 }).then((a) => a.outcome),
+      'created',
+    );
+    assert.ok(await store.get(busy.id), 'a session with a call under way is never put out');
+  });
+
+  test('state and marks belong to one session', async ({ store, open }) => {
+    const [ada, eve] = [await open({ id: 'aaaa-1' }), await open({ id: 'aaaa-1-2' })];
+    await store.state.set(ada.id, '2:k', 'hers');
+    await store.marks.put(ada.id, '2:k', 'hers');
+    assert.equal(await store.state.get(eve.id, 'k'), undefined);
+    assert.equal(await store.state.get(eve.id, '2:k'), undefined);
+    assert.equal(await store.marks.get(eve.id, '2:k'), undefined);
+    await store.end(eve.id);
+    assert.equal((await store.state.get(ada.id, '2:k'))?.value, 'hers');
   });
 }

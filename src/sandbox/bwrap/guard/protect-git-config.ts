@@ -1,6 +1,12 @@
 import { dirname } from 'node:path';
-import { findLinks, followLinks, lstatIfPresent } from '../../../lib/fs/follow-links.ts';
-import { findGitLinks, findProtectedLinks, isProtectedName } from '../../../lib/fs/protected-paths.ts';
+import {
+  findGitLinks,
+  findLinks,
+  findProtectedLinks,
+  followLinks,
+  isProtectedName,
+  lstatIfPresent,
+} from '../../../lib/fs/protected-paths.ts';
 import {
   type ConfiguredPath,
   findGitFolder,
@@ -12,8 +18,7 @@ import {
 import { escapeControls } from '../../../lib/text/escape-controls.ts';
 import { sandboxUnavailable } from '../../common/sandbox-errors.ts';
 import { isWriteAllowed, type PinnedPath, statChild } from '../pinned-path.ts';
-import type { Collector } from './mount-collector.ts';
-import { isPlaceholder } from './placeholders.ts';
+import { type Collector, isPlaceholder } from './mount-collector.ts';
 
 /** A writable folder and the mounts that protect it. */
 export interface Protection {

@@ -5,11 +5,12 @@ import { type EraVerdicts, setVerdict } from '../era-verdicts.ts';
 import { discoverParams, refusedHandshakeError, repeatableParams, unsupportedModernError } from '../handshake.ts';
 import type { Handshake } from '../link.ts';
 import { readAnswer } from './read-answer.ts';
-import { createEventStream, type EventStream } from './resume-stream.ts';
 import type { HttpDialect } from './send-call.ts';
 import {
   addToken,
+  createEventStream,
   discardResponse,
+  type EventStream,
   handshakeHeaders,
   modernHeaders,
   type PendingResponse,

@@ -18,8 +18,16 @@ import {
 } from '../relay/towards-upstream.ts';
 import { markHarmless, notMcpError } from '../upstream-errors.ts';
 import { brokenOffError, isEventStream, readAnswer } from './read-answer.ts';
-import { createStreamPosition, resumeStream, type StreamPosition } from './resume-stream.ts';
-import { addToken, discardResponse, type PendingResponse, type Remote, sendRequest } from './send-request.ts';
+import {
+  addToken,
+  createStreamPosition,
+  discardResponse,
+  type PendingResponse,
+  type Remote,
+  resumeStream,
+  type StreamPosition,
+  sendRequest,
+} from './send-request.ts';
 import { postToServer, type SseConnection, type StreamReceiver } from './sse-connection.ts';
 
 /** The length of a refusal in plain text. */

@@ -5,7 +5,7 @@ import type { Log } from '../../../observability/log/log.ts';
 import { createTmpRoot, sweepLeftovers } from '../../../sandbox/common/sweep-leftovers.ts';
 import { createContainerRunner } from '../../../sandbox/container/container.ts';
 import { createReaper } from '../../../sandbox/reaper/reaper.ts';
-import { assertByteRange } from '../../saferoot/read-file.ts';
+import { assertByteRange } from '../../saferoot/read.ts';
 import type { FoundFile, OpenedFile, WorkspaceBackend } from '../backend.ts';
 import { tooLargeError } from '../refusals.ts';
 import type { FilesConnection } from './files-container.ts';

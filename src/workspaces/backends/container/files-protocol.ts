@@ -1,5 +1,5 @@
 import type { ErrorCode } from '../../../errors.ts';
-import type { PathRules } from '../../path-rules.ts';
+import type { PathRules } from '../../path-guard.ts';
 import type { StatOptions } from '../../saferoot/file-info.ts';
 import type { FileListOptions, FileMoveOptions, FileRemoveOptions, FileWriteOptions } from '../backend.ts';
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { AmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
-import { assertByteRange } from '../../saferoot/read-file.ts';
+import { assertByteRange } from '../../saferoot/read.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FoundFile, OpenedFile } from '../backend.ts';
 import type { FileNode } from './tree-nodes.ts';

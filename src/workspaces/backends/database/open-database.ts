@@ -1,25 +1,31 @@
 import { randomUUID } from 'node:crypto';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Documents } from '../../../stores/documents.ts';
-import { createErrorExplainer } from '../../explain-errors.ts';
-import { hideCredentials } from '../../hide-credentials.ts';
-import { createPathGuard } from '../../path-guard.ts';
-import type { PathRules } from '../../path-rules.ts';
+import { createPathGuard, hideCredentials, type PathRules } from '../../path-guard.ts';
 import { joinNames } from '../../saferoot/check-access.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
 import type { FileWriteOptions, FoundFile, WorkspaceBackend, WriteResult } from '../backend.ts';
-import { endsLikeFolder, fileChangedError, notAFileNameError, tooLargeError } from '../refusals.ts';
+import {
+  createErrorExplainer,
+  endsLikeFolder,
+  fileChangedError,
+  notAFileNameError,
+  tooLargeError,
+} from '../refusals.ts';
 import { countPieces, createObjectStore, openStoredFile } from './objects.ts';
 import { createIntentLog, createTreeChanges, sweepGarbage, type TreeChanges } from './tree-changes.ts';
-import { createChildrenReader, type FileNode, type FolderNode, type TreeNode } from './tree-nodes.ts';
 import {
+  createChildrenReader,
+  type FileNode,
+  type FolderNode,
   listTreeFolder,
   moveInTree,
   type NodeWalkOptions,
   removeFromTree,
+  type TreeNode,
   type TreeWalkResult,
   walkTreePath,
-} from './tree-paths.ts';
+} from './tree-nodes.ts';
 
 export interface DatabaseOptions {
   readonly rules: PathRules;

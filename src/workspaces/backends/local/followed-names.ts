@@ -1,6 +1,5 @@
 import { type Stats, statSync } from 'node:fs';
-import { iterateFolder } from '../../../lib/fs/follow-links.ts';
-import { isProtectedNonFile, listKnownProtectedNonFiles } from '../../../lib/fs/protected-paths.ts';
+import { isProtectedNonFile, iterateFolder, listKnownProtectedNonFiles } from '../../../lib/fs/protected-paths.ts';
 import { createYielder } from '../../saferoot/time-slice.ts';
 
 /** The links in a folder are not known. The message is the reason why nothing may be changed. */

@@ -1,7 +1,13 @@
 import type { Dirent, Stats } from 'node:fs';
 import { dirname } from 'node:path';
-import { findLinks, followLinks, listFolder, lstatIfPresent } from '../../../lib/fs/follow-links.ts';
-import { findGitLinks, findProtectedLinks } from '../../../lib/fs/protected-paths.ts';
+import {
+  findGitLinks,
+  findLinks,
+  findProtectedLinks,
+  followLinks,
+  listFolder,
+  lstatIfPresent,
+} from '../../../lib/fs/protected-paths.ts';
 import {
   type ConfiguredPath,
   createGitConfigReader,

@@ -1,16 +1,13 @@
 import { realpathSync } from 'node:fs';
 import { posix } from 'node:path';
 import { AmbitError } from '../../../errors.ts';
-import { createErrorExplainer } from '../../explain-errors.ts';
-import { hideCredentials } from '../../hide-credentials.ts';
-import { createPathGuard } from '../../path-guard.ts';
-import type { PathRules } from '../../path-rules.ts';
+import { createPathGuard, hideCredentials, type PathRules } from '../../path-guard.ts';
 import type { CheckAccess } from '../../saferoot/check-access.ts';
 import type { LocatedFile } from '../../saferoot/file-info.ts';
-import type { FolderEntry } from '../../saferoot/list-folder.ts';
 import { openRoot, type SafeRoot, type SafeRootOptions } from '../../saferoot/open-root.ts';
-import { splitIntoNames } from '../../saferoot/path-components.ts';
+import type { FolderEntry } from '../../saferoot/read.ts';
 import { SafeRootError } from '../../saferoot/saferoot-error.ts';
+import { splitIntoNames } from '../../saferoot/walk-path.ts';
 import type { WrittenFile } from '../../saferoot/write-file.ts';
 import { isTemporaryName } from '../../saferoot/write-file.ts';
 import type { Ripgrep } from '../../search/ripgrep.ts';
@@ -22,7 +19,13 @@ import type {
   WorkspaceBackend,
   WriteResult,
 } from '../backend.ts';
-import { endsLikeFolder, fileChangedError, notAFileNameError, tooLargeError } from '../refusals.ts';
+import {
+  createErrorExplainer,
+  endsLikeFolder,
+  fileChangedError,
+  notAFileNameError,
+  tooLargeError,
+} from '../refusals.ts';
 import { guardProtectedTargets } from './guard-protected-targets.ts';
 
 export interface LocalOptions {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import type { Channel } from '../../../../src/protocol/channel.ts';
-import { createStreamPosition, resumeStream } from '../../../../src/upstreams/links/http/resume-stream.ts';
+import { createStreamPosition, resumeStream } from '../../../../src/upstreams/links/http/send-request.ts';
 import { callModern, connectHandshake, patience, readToolText } from '../../../journeys/raw-mcp-client.ts';
 import { type EmbeddedAmbit, startEmbeddedAmbit } from '../../../journeys/start-embedded-ambit.ts';
 import { startPollingServer } from './typescript-sdk-polling.ts';

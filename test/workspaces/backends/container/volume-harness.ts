@@ -8,7 +8,7 @@ import {
   createContainerBackends,
 } from '../../../../src/workspaces/backends/container/container-backends.ts';
 import type { FilesSettings } from '../../../../src/workspaces/backends/container/files-protocol.ts';
-import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../../src/workspaces/path-guard.ts';
 import { createVolumeName } from '../../../../src/workspaces/workspace-files.ts';
 import { createSandboxHarness } from '../../../sandbox/bwrap/sandbox-harness.ts';
 

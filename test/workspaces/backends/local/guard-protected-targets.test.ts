@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openLocal } from '../../../../src/workspaces/backends/local/open-local.ts';
-import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../../src/workspaces/path-guard.ts';
 import { runGit } from '../../../fixtures/hostile/builds-repository.js';
 import { readContent, refusalCode, refusalMessage, toBytes } from '../suite/suite-workspace.ts';
 

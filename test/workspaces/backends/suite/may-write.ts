@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { FileWriteOptions, WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
-import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../../src/workspaces/path-guard.ts';
 import { listTree, type Suite, toBytes } from './suite-workspace.ts';
 
 export function describeMayWrite({ files, folder, open, workspace, links }: Suite): void {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
-import { createPathRules } from '../../../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../../../src/workspaces/path-guard.ts';
 import { listTree, noRules, readContent, refusalCode, refusalMessage, type Suite, toBytes } from './suite-workspace.ts';
 
 export function describeRules({ files, folder, open, workspace, links }: Suite): void {

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { OpenedFile, WorkspaceBackend } from '../../../../src/workspaces/backends/backend.ts';
-import type { PathRules } from '../../../../src/workspaces/path-rules.ts';
+import type { PathRules } from '../../../../src/workspaces/path-guard.ts';
 
 export const noRules: PathRules = { hidden: [], kept: [], open: [] };
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { openRoot, type SafeRoot } from '../../../src/workspaces/saferoot/open-root.ts';
 import { compareWithBase } from '../../../src/workspaces/session-folders/changes.ts';
-import { applyMerge } from '../../../src/workspaces/session-folders/merge-folder.ts';
+import { applyMerge } from '../../../src/workspaces/session-folders/folder-work.ts';
 import { type PlannedChange, planMerge } from '../../../src/workspaces/session-folders/plan-merge.ts';
 import { type PathContent, readContent } from '../../../src/workspaces/session-folders/snapshot.ts';
 import { createScene, readFiles, type Scene, writeFiles } from './scene.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { detectEncoding } from '../../../src/lib/text/encoding.ts';
 import type { OpenedFile } from '../../../src/workspaces/backends/backend.ts';
-import { type LineOffset, type LineRange, readLines } from '../../../src/workspaces/tools/read-lines.ts';
+import { type LineOffset, type LineRange, readLines } from '../../../src/workspaces/tools/session-read-file.ts';
 
 const plain = detectEncoding(new Uint8Array()) as NonNullable<ReturnType<typeof detectEncoding>>;
 const tera = 1024 ** 4;

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openMemoryStore } from '../../src/stores/memory/memory-store.ts';
 import { openDatabase } from '../../src/workspaces/backends/database/open-database.ts';
-import { createPathRules } from '../../src/workspaces/path-rules.ts';
+import { createPathRules } from '../../src/workspaces/path-guard.ts';
 import { parseExpression } from '../../src/workspaces/search/expression.ts';
 import { grepFiles } from '../../src/workspaces/search/grep.ts';
 import { noRules, readContent, refusalCode, toBytes } from './backends/suite/suite-workspace.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { acceptedReply } from '../../../src/protocol/channel.ts';
 import { createOwnCall, type Link } from '../../../src/upstreams/links/link.ts';
-import { createPerCallLink } from '../../../src/upstreams/links/per-call-link.ts';
+import { createPerCallLink } from '../../../src/upstreams/links/link-pool.ts';
 
 /** Processes that answer when they are told to. */
 function processes() {

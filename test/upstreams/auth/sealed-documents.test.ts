@@ -7,7 +7,7 @@ import {
   sealCredential,
   sealingKeyId,
   unsealCredential,
-} from '../../../src/upstreams/auth/seal.ts';
+} from '../../../src/upstreams/auth/sealed-documents.ts';
 
 const keyFrom = (secret: Buffer) => ({ id: sealingKeyId(secret), secret: createSecretKey(secret) });
 const key = keyFrom(randomBytes(32));

@@ -1,13 +1,13 @@
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { describe, expect, test } from 'vitest';
-import type { SessionContext } from '../../../src/public/sdk/index.ts';
 import {
   isSessionError,
   readContext,
   requirePermission,
   requireTrust,
   resolveWorkspace,
+  type SessionContext,
   toErrorResult,
 } from '../../../src/public/sdk/index.ts';
 import { createClaims, createMeta, createSigner } from './signer.ts';

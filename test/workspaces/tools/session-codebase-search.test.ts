@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { createFileTools, createPathRules, openLocalBackend } from '../../../src/public/workspaces/index.ts';
 import type { EmbeddingProvider } from '../../../src/workspaces/codebase/embeddings.ts';
-import { makeTree, openCodebase } from './open-codebase.ts';
+import { makeTree, openCodebase } from '../codebase/open-codebase.ts';
 
 const sources = {
   'src/session-store.ts':

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import type { SessionFiles } from '../../../src/workspaces/session-files.ts';
-import { editFile } from '../../../src/workspaces/tools/edit-file.ts';
+import { editFile } from '../../../src/workspaces/tools/session-edit-file.ts';
 import { counts } from '../../proof.ts';
 import { createTestFiles, type TestFiles } from './file-tool-fixture.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { sha256Hex, toCanonicalJson } from '../../../src/lib/json/canonical-json.ts';
-import { digestArguments, toCanonicalText } from '../../../src/public/sdk/canonical-arguments.ts';
+import { digestArguments, toCanonicalText } from '../../../src/public/sdk/call.ts';
 import { counts } from '../../proof.ts';
 
 test('the example of RFC 8785', () => {
