@@ -4,3 +4,4 @@ export * from './answers/folders.ts';
 export * from './answers/people.ts';
 export * from './answers/servers.ts';
 export * from './answers/sessions.ts';
+export * from './answers/statistics.ts';

@@ -7,6 +7,7 @@ import { peopleRoutes } from './routes/people.ts';
 import { policyRoutes } from './routes/policies.ts';
 import { serverRoutes } from './routes/servers.ts';
 import { sessionRoutes } from './routes/sessions.ts';
+import { statisticsRoutes } from './routes/statistics.ts';
 
 /**
  * All routes of the control API. A route holds everything about its address: it reads requests, types answers, and the
@@ -20,6 +21,7 @@ export const routes = {
   ...loginRoutes,
   ...policyRoutes,
   ...serverRoutes,
+  ...statisticsRoutes,
   'GET /api/v1/openapi.json': defineRoute({
     role: 'viewer',
     summary: 'Returns the OpenAPI description of the control API',

@@ -1,5 +1,6 @@
 import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
+import { describeProcesses } from '../inspect/list-processes.ts';
 import { logInstalls } from '../observer.ts';
 import { describeServers } from '../server-activity.ts';
 import { sweepSessionFolders } from './clean-up-ended-sessions.ts';
@@ -55,7 +56,13 @@ function createGateway(
     get config() {
       return settings.config();
     },
-    running: { startedAt: Date.now(), logFile, serverLogs: activity.logs, processCount: activity.processCount },
+    running: {
+      startedAt: Date.now(),
+      logFile,
+      serverLogs: activity.logs,
+      processCount: activity.processCount,
+      listProcesses: (filter) => describeProcesses(upstreams.slots.list(), filter),
+    },
     listServers: async () =>
       describeServers(settings.servers().values(), approvals, {
         activity,

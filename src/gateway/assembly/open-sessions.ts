@@ -144,6 +144,7 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
     folders,
     calls: journal.calls,
     searchJournal: journal.search,
+    readStatistics: journal.statistics,
     paths,
     openSession: (draft) => parts.open(draft, { mayChooseWorkspace: true }),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),

@@ -10,6 +10,8 @@ import {
   readCalls,
   searchEntries,
 } from './read-entries.ts';
+import type { Statistics, StatisticsQuery } from './statistics/statistics.ts';
+import { createStatisticsThread } from './statistics/statistics-thread.ts';
 
 export interface CallEntry {
   readonly id: string;
@@ -60,6 +62,8 @@ export interface Journal {
   calls(sessionId: string, wanted: PageQuery): Promise<CallsPage>;
   /** Reads the entries that match the filter, newest first, also those of other processes. */
   search(filter: EntryFilter, wanted: PageQuery): Promise<EntriesPage>;
+  /** Counts the entries of a time range, also those of other processes. */
+  statistics(query: StatisticsQuery): Promise<Statistics>;
   /** Resolves when everything recorded so far is in the file. */
   close(): Promise<void>;
 }
@@ -75,6 +79,7 @@ const checkAgeMs = 3_600_000;
 export function openJournal(file: string, log: Pick<Log, 'warn'>, options: JournalOptions = {}): Journal {
   const current = openJournalFile(file, log, deleteOld, options);
   const appender = createAppender(current, log, (loss) => formatLoss(loss, timestamp()));
+  const statistics = createStatisticsThread(file);
   let lines = '';
   /** Calls whose lines are not formatted yet. */
   let waiting: TimedCall[] = [];
@@ -166,9 +171,14 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>, options: Journ
       if (!closed) await flush();
       return searchEntries(file, filter, wanted);
     },
+    async statistics(query) {
+      if (!closed) await flush();
+      return statistics.read(query);
+    },
     async close() {
       if (closed) return;
       closed = true;
+      await statistics.close();
       clearTimeout(timer);
       clearInterval(ageTimer);
       await flush();
