@@ -104,6 +104,33 @@ export function readDurationFlag(invocation: Invocation, name: string, forms = d
   return Number(count) * seconds;
 }
 
+/** The forms of a time, for the hint of an error. */
+const timeForms = `${durationForms} for a time ago, or a time such as 2026-11-18T09:30`;
+
+/** Reads a flag that takes a time ago, or a date or time in the time zone of this machine. The result is in UTC. */
+export function readTimeFlag(invocation: Invocation, name: string): string | undefined {
+  const given = readFlag(invocation, name);
+  if (given === undefined) return undefined;
+  const isDate = /^\d{4}-\d\d-\d\d$/.test(given);
+  const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:?\d\d)?$/.test(given);
+  const time = isDate ? Date.parse(`${given}T00:00`) : isTime ? Date.parse(given.replace(' ', 'T')) : Number.NaN;
+  if (!Number.isNaN(time)) return new Date(time).toISOString();
+  const ago = (readDurationFlag(invocation, name, timeForms) ?? 0) * 1000;
+  return new Date(Math.max(0, Date.now() - ago)).toISOString();
+}
+
+/** Reads a flag that takes a whole number. `shown` is its name in the error. */
+export function readCountFlag(
+  invocation: Invocation,
+  name: string,
+  { shown = `--${name}`, min = 1, max }: { readonly shown?: string; readonly min?: number; readonly max: number },
+): number | undefined {
+  const given = readFlag(invocation, name);
+  if (given === undefined) return undefined;
+  if (/^[0-9]{1,7}$/.test(given) && Number(given) >= min && Number(given) <= max) return Number(given);
+  throw new UsageError(`${shown} takes a whole number from ${min} to ${max}`);
+}
+
 export function requirePositional(invocation: Invocation, what: string): string {
   const [positional, ...more] = invocation.positionals;
   if (positional === undefined) throw new UsageError(`${what} is missing`);

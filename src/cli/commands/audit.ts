@@ -15,15 +15,15 @@ import {
 } from '../../observability/journal/read-entries.ts';
 import {
   type Command,
-  durationForms,
   type Invocation,
-  readDurationFlag,
+  readCountFlag,
   readFlag,
+  readTimeFlag,
   requirePositional,
   UsageError,
 } from '../command.ts';
 import { controlRequest, isUnreachable, runningGatewayRequest } from '../io/control-request.ts';
-import { announceStore, findGateway } from '../io/find-gateway.ts';
+import { announceStore, findGateway, type GatewayTarget } from '../io/find-gateway.ts';
 import {
   formatJson,
   formatLocalTime,
@@ -52,7 +52,7 @@ export const auditTail: Command = {
     json: jsonLinesFlag,
   },
   async run(invocation) {
-    const lines = readCountFlag(invocation, 'lines', '-n', 0) ?? defaultLines;
+    const lines = readCountFlag(invocation, 'lines', { shown: '-n', min: 0, max: maxLines }) ?? defaultLines;
     if (invocation.flags['follow'] === true) {
       await followJournal(invocation, lines);
       return;
@@ -64,8 +64,6 @@ export const auditTail: Command = {
     sayUnreadable(unreadable);
   },
 };
-
-const timeForms = `${durationForms} for a time ago, or a time such as 2026-11-18T09:30`;
 
 export const auditSearch: Command = {
   operands: '[WORDS…]',
@@ -87,7 +85,7 @@ export const auditSearch: Command = {
     json: jsonLinesFlag,
   },
   async run(invocation) {
-    const limit = readCountFlag(invocation, 'limit', '--limit', 1) ?? defaultMatches;
+    const limit = readCountFlag(invocation, 'limit', { max: maxLines }) ?? defaultMatches;
     const words = invocation.positionals.flatMap((each) => each.split(/\s+/)).filter((each) => each !== '');
     const filter: EntryFilter = {
       ...Object.fromEntries(
@@ -157,9 +155,18 @@ async function readPage(invocation: Invocation, filter: EntryFilter, page: PageQ
   }
   const target = await findGateway(invocation);
   announceStore(invocation, target);
-  const isName = filter.session !== undefined && !/^[0-9a-f]{4,32}$/.test(filter.session) && existsSync(target.dataDir);
-  const session = isName ? await findSessionId(invocation, filter.session ?? '') : filter.session;
+  const session = await resolveSession(invocation, target, filter.session);
   return searchEntries(journalPath(target.dataDir), { ...filter, session }, page);
+}
+
+/** Finds the id of a session for reading the journal without a gateway. A reference that may be an id stays as it is. */
+export async function resolveSession(
+  invocation: Invocation,
+  { dataDir }: Pick<GatewayTarget, 'dataDir'>,
+  reference: string | undefined,
+): Promise<string | undefined> {
+  const isName = reference !== undefined && !/^[0-9a-f]{4,32}$/.test(reference) && existsSync(dataDir);
+  return isName ? findSessionId(invocation, reference) : reference;
 }
 
 const sessionIds = new WeakMap<Invocation, Promise<string>>();
@@ -299,6 +306,7 @@ function formatTime(time: string): string {
 const placedFields: ReadonlySet<string> = new Set([
   ...['time', 'id', 'sessionId', 'kind', 'event', 'server', 'method', 'name', 'tool', 'operation', 'asked', 'resolved'],
   ...['outcome', 'decision', 'line', 'ms', 'entrance', 'era', 'bytesIn', 'bytesOut', 'bytes', 'traceId', 'spanId'],
+  ...['argsSha256', 'upstreamMs', 'claims'],
 ]);
 
 /** Describes an entry: what it is about first, then the result, then all other fields. */
@@ -331,28 +339,10 @@ function sayUnreadable(count: number): void {
   if (count > 0) say(`${formatCount(count, 'damaged line')} skipped`);
 }
 
-function readCountFlag(invocation: Invocation, name: string, shown: string, min: number): number | undefined {
-  const given = readFlag(invocation, name);
-  if (given === undefined) return undefined;
-  if (/^[0-9]{1,5}$/.test(given) && Number(given) >= min && Number(given) <= maxLines) return Number(given);
-  throw new UsageError(`${shown} takes a whole number from ${min} to ${maxLines}`);
-}
-
 function readFilterFlag(invocation: Invocation, name: string): string | undefined {
   const given = readFlag(invocation, name);
   if (given === '') throw new UsageError(`--${name} is empty`);
   return given;
-}
-
-/** Reads a flag that takes a time ago, or a date or time in the time zone of this machine. */
-function readTimeFlag(invocation: Invocation, name: string): string | undefined {
-  const given = readFlag(invocation, name);
-  if (given === undefined) return undefined;
-  const isDate = /^\d{4}-\d\d-\d\d$/.test(given);
-  const isTime = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:?\d\d)?$/.test(given);
-  const time = isDate ? Date.parse(`${given}T00:00`) : isTime ? Date.parse(given.replace(' ', 'T')) : Number.NaN;
-  if (!Number.isNaN(time)) return toInstant(time);
-  return toInstant(Math.max(0, Date.now() - (readDurationFlag(invocation, name, timeForms) ?? 0) * 1000));
 }
 
 function toInstant(time: number): string {

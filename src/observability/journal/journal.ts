@@ -26,6 +26,10 @@ export interface CallEntry {
   readonly name: string | undefined;
   readonly outcome: string;
   readonly rule: string | undefined;
+  /** The claims about the session that the rule is based on, as JSON text. */
+  readonly claims?: string | undefined;
+  /** The digest of the arguments of a tool call, as in the signed context. */
+  readonly argsSha256?: string | undefined;
   /** The workspace, if the client chose it. */
   readonly workspaceId?: string | undefined;
   /** The workspace that the client announced in vain. */
@@ -38,6 +42,8 @@ export interface CallEntry {
   /** The exchange whose cached result was returned. */
   readonly cached?: string | undefined;
   readonly ms: number;
+  /** The time until the server answered. */
+  readonly upstreamMs?: number | undefined;
   readonly bytesIn: number;
   readonly bytesOut: number;
 }
@@ -213,9 +219,10 @@ export function formatCallEntry(call: CallEntry): string {
     `"kind":"call","id":"${call.id}"${formatMember('sessionId', call.sessionId)}${formatMember('userId', call.userId)}` +
     `${formatMember('keyId', call.keyId)},"entrance":"${call.entrance}","era":"${call.era}","server":${quoteId(call.server)},"method":${quoteScrubbed(call.method)}` +
     `${call.name === undefined ? '' : `,"name":${quoteScrubbed(call.name)}`},"outcome":${quoteId(call.outcome)}${formatMember('rule', call.rule)}` +
+    `${formatMember('claims', call.claims)}${call.argsSha256 === undefined ? '' : `,"argsSha256":"${call.argsSha256}"`}` +
     `${formatMember('workspaceId', call.workspaceId)}${call.ignoredWorkspace === undefined ? '' : `,"ignoredWorkspace":${quoteScrubbed(call.ignoredWorkspace)}`}` +
     `${formatMember('cached', call.cached)}${formatMember('traceId', call.traceId)}${formatMember('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
-    `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
+    `,"ms":${call.ms}${call.upstreamMs === undefined ? '' : `,"upstreamMs":${call.upstreamMs}`},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
 }
 

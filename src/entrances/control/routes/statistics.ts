@@ -1,13 +1,11 @@
 import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
+import { completeRange } from '../../../observability/journal/statistics/statistics.ts';
 import { defineRoute, type RouteRequest } from '../route.ts';
 import { instant } from './servers.ts';
 import { findRecord } from './sessions.ts';
 
-const dayMs = 86_400_000;
-/** A little more than 30 days: the clock of a caller may differ, and the request takes time. */
-const maxRangeMs = 31 * dayMs;
 const text = z.string().min(1, 'at least one character');
 
 const processesQuery = z.object({
@@ -64,13 +62,8 @@ async function listProcesses(gateway: Operator, { query }: RouteRequest<{ query:
 }
 
 async function readStatistics(gateway: Operator, { query }: RouteRequest<{ query: typeof statisticsQuery }>) {
-  const until = query.until === undefined ? Date.now() : Date.parse(query.until);
-  const since = query.since === undefined ? until - dayMs : Date.parse(query.since);
-  if (since >= until) throw new AmbitError('REQUEST_INVALID', { what: 'since: must be earlier than until' });
-  if (until - since > maxRangeMs)
-    throw new AmbitError('REQUEST_INVALID', { what: 'since: must be at most 31 days earlier than until' });
   const { session } = query;
   // The journal is most needed when the store cannot be reached.
   const named = session === undefined ? undefined : await gateway.sessions.find(session).catch(() => undefined);
-  return gateway.readStatistics({ since, until, session: named?.id ?? session });
+  return gateway.readStatistics({ ...completeRange(query), session: named?.id ?? session });
 }

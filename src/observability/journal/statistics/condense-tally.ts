@@ -12,7 +12,7 @@ import {
 /** The sizes of a slot in minutes. Each divides the next one. */
 const slotSizes = [1, 5, 15, 60, 360];
 /** The number of counts by tool and rule in a finished file. */
-const maxEntries = 10_000;
+const maxEntries = 5000;
 
 export function mergeTool(into: Map<number, ToolTally>, number: number, from: ToolTally): void {
   const known = into.get(number);

@@ -20,7 +20,7 @@ interface FoundFile extends FileVersion {
 
 /** The counts of a file so far. */
 interface FileCount {
-  /** Undefined for a file that was loaded from its summary. */
+  /** Undefined for a closed file that was counted to its end. */
   open: OpenTally | undefined;
   tally: Tally;
   /** The end of the last whole line that was counted. */
@@ -138,14 +138,15 @@ async function readFile(found: FoundFile, count: FileCount, mark: Buffer | undef
       return;
     }
   }
-  // A file that became shorter was emptied by another program. A summary does not tell where a later line belongs.
+  // A file that became shorter was emptied by another program. A late line in a closed file is rare.
   if (count.open === undefined || size < count.position) Object.assign(count, startCount());
   if (!(await readLines(found, count, mark))) return;
   count.readSize = size;
   if (!isSummarized) return;
-  // Without a summary, the file is read again by the next thread.
-  await saveSummary(path, { inode, size }, condenseTally(count.tally)).catch(() => {});
-  count.savedSize = size;
+  // From here on the thread knows as much as it would after a restart. Without a summary, it reads the file again then.
+  const tally = condenseTally(count.tally);
+  await saveSummary(path, { inode, size }, tally).catch(() => {});
+  Object.assign(count, { open: undefined, tally, savedSize: size });
 }
 
 /** Counts the whole lines after the position. Returns false if the file is gone. */
@@ -216,7 +217,8 @@ function countLine(line: string, open: OpenTally | undefined, mark: Buffer | und
     return;
   }
   if (typeof entry !== 'object' || entry === null) return;
-  const { time, sessionId, ...fields } = entry as Readonly<Record<string, unknown>>;
+  const fields = entry as Readonly<Record<string, unknown>>;
+  const { time, sessionId } = fields;
   const at = typeof time === 'string' ? Date.parse(time) : Number.NaN;
   // The value of another member may look like the mark.
   const isMarked = mark === undefined || `"sessionId":${JSON.stringify(sessionId)}`.startsWith(mark.toString());

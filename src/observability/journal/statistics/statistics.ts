@@ -1,6 +1,6 @@
-import { mergeTool } from './condense-tally.ts';
+import { AmbitError } from '../../../errors.ts';
 import { bucketCount, estimateQuantile, spreadHistogram } from './latency-histogram.ts';
-import { maxToolRows, minuteMs, type Tally, type ToolName, type ToolTally } from './tally.ts';
+import { maxToolRows, minuteMs, type RuleName, type Tally, type ToolName, type ToolTally } from './tally.ts';
 
 /** A time range of the journal, in milliseconds since 1970. */
 export interface StatisticsQuery {
@@ -10,6 +10,23 @@ export interface StatisticsQuery {
   readonly session?: string | undefined;
   /** The longest time to wait for files that were not read yet; two seconds unless given. */
   readonly maxWaitMs?: number | undefined;
+}
+
+const dayMs = 86_400_000;
+/** A little more than 30 days: the clock of a caller may differ, and the request takes time. */
+const maxRangeDays = 31;
+
+/** Completes a time range: the last 24 hours unless given. Throws if it is not valid. */
+export function completeRange(given: {
+  readonly since?: string | undefined;
+  readonly until?: string | undefined;
+}): Pick<StatisticsQuery, 'since' | 'until'> {
+  const until = given.until === undefined ? Date.now() : Date.parse(given.until);
+  const since = given.since === undefined ? until - dayMs : Date.parse(given.since);
+  if (since >= until) throw new AmbitError('REQUEST_INVALID', { what: 'since: must be earlier than until' });
+  if (until - since > maxRangeDays * dayMs)
+    throw new AmbitError('REQUEST_INVALID', { what: `since: must be at most ${maxRangeDays} days before until` });
+  return { since, until };
 }
 
 interface CallNumbers {
@@ -29,11 +46,7 @@ export interface Statistics {
   readonly stepSeconds: number;
   readonly series: readonly (CallNumbers & Latencies & { readonly at: string; readonly refusals: number })[];
   readonly totals: CallNumbers & Latencies & { readonly refusals: number; readonly sessionsOpened: number };
-  readonly refusalsByRule: readonly {
-    readonly rule: string | null;
-    readonly code: string | null;
-    readonly count: number;
-  }[];
+  readonly refusalsByRule: readonly (RuleName & { readonly count: number })[];
   readonly tools: readonly (CallNumbers & Latencies & ToolName)[];
   readonly servers: readonly (CallNumbers & { readonly server: string | null })[];
   readonly processes: { readonly started: number; readonly failed: number };
@@ -63,67 +76,45 @@ export function chooseSteps({ since, until }: StatisticsQuery): StepRange {
   throw new Error('there is always a longest step');
 }
 
-interface StepCounts {
+interface CallCounts {
   calls: number;
   errors: number;
-  refusals: number;
   readonly latencies: Float64Array;
 }
 
-const createStep = (): StepCounts => ({
-  calls: 0,
-  errors: 0,
-  refusals: 0,
-  latencies: new Float64Array(bucketCount),
-});
+interface StepCounts extends CallCounts {
+  refusals: number;
+}
+
+interface ToolRow extends CallCounts, ToolName {}
+
+const createCounts = () => ({ calls: 0, errors: 0, latencies: new Float64Array(bucketCount) });
+const createStep = (): StepCounts => ({ ...createCounts(), refusals: 0 });
 
 /** Adds up the tallies of files. */
 export function composeStatistics(tallies: Iterable<Tally>, range: StepRange, complete: boolean): Statistics {
   const { from, to, stepMs } = range;
   const steps = Array.from({ length: (to - from) / stepMs }, createStep);
-  const total = createStep();
+  const tools = new Map<string, ToolRow>();
+  const rules = new Map<string, RuleName & { count: number }>();
   let [sessionsOpened, started, failed] = [0, 0, 0];
-  const tools = new Map<string, ToolName & { readonly numbers: Map<number, ToolTally> }>();
-  const rules = new Map<string, { rule: string | null; code: string | null; count: number }>();
   for (const tally of tallies) {
     for (const [minute, counts] of tally.minutes) {
       const step = steps[Math.floor((minute * minuteMs - from) / stepMs)];
       if (step === undefined) continue;
-      for (const each of [step, total]) {
-        each.calls += counts.calls;
-        each.errors += counts.errors;
-        each.refusals += counts.refusals;
-        spreadHistogram(each.latencies, counts.latencies);
-      }
+      addCounts(step, counts);
+      step.refusals += counts.refusals;
       sessionsOpened += counts.sessionsOpened;
       started += counts.started;
       failed += counts.failed;
     }
-    for (const [slot, detail] of tally.details) {
-      // A slot of several minutes belongs to the range that has its middle.
-      const middle = (slot + tally.detailMinutes / 2) * minuteMs;
-      if (middle < from || middle >= to) continue;
-      for (const [number, counts] of detail.tools) {
-        const name = tally.tools[number] ?? { server: null, tool: null };
-        const key = JSON.stringify([name.server, name.tool]);
-        const row = tools.get(key) ?? { ...name, numbers: new Map<number, ToolTally>() };
-        tools.set(key, row);
-        mergeTool(row.numbers, 0, counts);
-      }
-      for (const [number, count] of detail.rules) {
-        const name = tally.rules[number] ?? { rule: null, code: null };
-        const key = JSON.stringify([name.rule, name.code]);
-        const row = rules.get(key) ?? { ...name, count: 0 };
-        rules.set(key, row);
-        row.count += count;
-      }
-    }
+    addDetails(tally, range, tools, rules);
   }
-  const rows = [...tools.values()].map(({ server, tool, numbers }) => ({
-    server,
-    tool,
-    ...(numbers.get(0) as ToolTally),
-  }));
+  const total = createStep();
+  for (const step of steps) {
+    addCounts(total, step);
+    total.refusals += step.refusals;
+  }
   return {
     since: new Date(from).toISOString(),
     until: new Date(to).toISOString(),
@@ -131,35 +122,73 @@ export function composeStatistics(tallies: Iterable<Tally>, range: StepRange, co
     series: steps.map((step, at) => ({ at: new Date(from + at * stepMs).toISOString(), ...showStep(step) })),
     totals: { ...showStep(total), sessionsOpened },
     refusalsByRule: [...rules.values()].sort((one, other) => other.count - one.count),
-    tools: listTools(rows),
-    servers: listServers(rows),
+    tools: listTools([...tools.values()]),
+    servers: listServers([...tools.values()]),
     processes: { started, failed },
     complete,
   };
 }
 
-function showStep({ calls, errors, refusals, latencies }: StepCounts) {
-  return { calls, errors, refusals, ...showLatencies(latencies) };
+/** Adds the counts by tool and by rule. A slot of several minutes belongs to the range that has its middle. */
+function addDetails(
+  tally: Tally,
+  { from, to }: StepRange,
+  tools: Map<string, ToolRow>,
+  rules: Map<string, RuleName & { count: number }>,
+): void {
+  const toolRows = new Map<number, ToolRow>();
+  const halfMs = (tally.detailMinutes / 2) * minuteMs;
+  for (const [slot, detail] of tally.details) {
+    const middle = slot * minuteMs + halfMs;
+    if (middle < from || middle >= to) continue;
+    for (const [number, counts] of detail.tools) {
+      let row = toolRows.get(number);
+      if (row === undefined) {
+        const name = tally.tools[number] ?? { server: null, tool: null };
+        row = getOrCreate(tools, JSON.stringify([name.server, name.tool]), () => ({ ...name, ...createCounts() }));
+        toolRows.set(number, row);
+      }
+      addCounts(row, counts);
+    }
+    for (const [number, count] of detail.rules) {
+      const name = tally.rules[number] ?? { rule: null, code: null };
+      getOrCreate(rules, JSON.stringify([name.rule, name.code]), () => ({ ...name, count: 0 })).count += count;
+    }
+  }
 }
 
-function showLatencies(counts: Float64Array): Latencies {
-  return { p50: estimateQuantile(counts, 0.5), p99: estimateQuantile(counts, 0.99) };
+function getOrCreate<Value>(map: Map<string, Value>, key: string, create: () => Value): Value {
+  const value = map.get(key) ?? create();
+  map.set(key, value);
+  return value;
 }
 
-type ToolRow = ToolName & ToolTally;
+function addCounts(into: CallCounts, { calls, errors, latencies }: Readonly<CallCounts> | ToolTally): void {
+  into.calls += calls;
+  into.errors += errors;
+  if (Array.isArray(latencies)) spreadHistogram(into.latencies, latencies);
+  else for (const [bucket, count] of latencies.entries()) (into.latencies[bucket] as number) += count;
+}
+
+function showCalls({ calls, errors, latencies }: CallCounts) {
+  return { calls, errors, p50: estimateQuantile(latencies, 0.5), p99: estimateQuantile(latencies, 0.99) };
+}
+
+function showStep(step: StepCounts) {
+  return { ...showCalls(step), refusals: step.refusals };
+}
 
 /** Lists the most used tools. The last row is about all others. */
 function listTools(rows: readonly ToolRow[]): Statistics['tools'] {
   const named = rows.filter(({ tool }) => tool !== null).sort((one, other) => other.calls - one.calls);
-  const shown = named.slice(0, maxToolRows);
-  const rest = new Map<number, ToolTally>();
-  for (const row of [...named.slice(maxToolRows), ...rows.filter(({ tool }) => tool === null)]) mergeTool(rest, 0, row);
-  const others = [...rest.values()].map((numbers) => ({ server: null, tool: null, ...numbers }));
-  return [...shown, ...others].map(({ server, tool, calls, errors, latencies }) => {
-    const counts = new Float64Array(bucketCount);
-    spreadHistogram(counts, latencies);
-    return { server, tool, calls, errors, ...showLatencies(counts) };
-  });
+  const further = [...named.slice(maxToolRows), ...rows.filter(({ tool }) => tool === null)];
+  const rest: ToolRow = { server: null, tool: null, ...createCounts() };
+  for (const row of further) addCounts(rest, row);
+  return [...named.slice(0, maxToolRows), ...(further.length === 0 ? [] : [rest])].map((row) => ({
+    server: row.server,
+    tool: row.tool,
+    ...showCalls(row),
+  }));
 }
 
 function listServers(rows: readonly ToolRow[]): Statistics['servers'] {

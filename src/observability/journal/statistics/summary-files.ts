@@ -3,7 +3,8 @@ import { type FileHandle, open, readFile, rename, unlink } from 'node:fs/promise
 import { basename, dirname, join } from 'node:path';
 import { listNames } from '../../../lib/fs/if-present.ts';
 import { makePrivateFolder } from '../../../lib/fs/private-files.ts';
-import { createTally, type DetailTally, type MinuteTally, type Tally, type ToolTally } from './tally.ts';
+import type { LatencyHistogram } from './latency-histogram.ts';
+import { createTally, type DetailTally, type Tally, type ToolTally } from './tally.ts';
 
 /** The state of a journal file that a summary stands for. */
 export interface FileVersion {
@@ -32,7 +33,7 @@ interface WrittenSummary extends FileVersion {
   ][];
 }
 
-type WrittenCounts = [latencies: readonly number[], calls: number, errors: number];
+type WrittenCounts = [latencies: LatencyHistogram, calls: number, errors: number];
 
 /** Raised when the meaning of a summary changes: older ones are then made anew. */
 const formatVersion = 1;
@@ -106,24 +107,27 @@ function toSummary(file: FileVersion, { minutes, detailMinutes, details, tools, 
 
 /** Reads a summary. Throws if it is damaged. */
 function fromSummary({ minutes, detailMinutes, details, tools, rules }: WrittenSummary): Tally {
-  const tally = { ...createTally(), detailMinutes: assertCounts(detailMinutes), tools: [...tools], rules: [...rules] };
-  for (const written of minutes) {
-    assertCounts(...written.flat());
-    const [latencies, calls, errors, refusals, sessionsOpened, started, failed, minute] = written;
-    const counts: MinuteTally = { calls, errors, refusals, sessionsOpened, started, failed, latencies: [...latencies] };
-    tally.minutes.set(minute, counts);
+  assertCounts([detailMinutes, tools.length, rules.length]);
+  const tally = { ...createTally(), detailMinutes, tools, rules };
+  for (const [latencies, ...counts] of minutes) {
+    assertCounts(latencies);
+    assertCounts(counts);
+    const [calls, errors, refusals, sessionsOpened, started, failed, minute] = counts;
+    tally.minutes.set(minute, { calls, errors, refusals, sessionsOpened, started, failed, latencies });
   }
   for (const [slot, ofTools, ofRules] of details) {
-    assertCounts(slot, ...ofTools.flat(2), ...ofRules.flat());
     const detail: DetailTally = { tools: new Map<number, ToolTally>(), rules: new Map(ofRules) };
-    for (const [latencies, calls, errors, tool] of ofTools)
-      detail.tools.set(tool, { calls, errors, latencies: [...latencies] });
+    assertCounts([slot, ...detail.rules.keys(), ...detail.rules.values()]);
+    for (const [latencies, calls, errors, tool] of ofTools) {
+      assertCounts(latencies);
+      assertCounts([calls, errors, tool]);
+      detail.tools.set(tool, { calls, errors, latencies });
+    }
     tally.details.set(slot, detail);
   }
   return tally;
 }
 
-function assertCounts(...values: readonly number[]): number {
+function assertCounts(values: readonly number[]): void {
   if (!values.every((value) => Number.isSafeInteger(value) && value >= 0)) throw new Error('a damaged summary');
-  return values[0] as number;
 }
