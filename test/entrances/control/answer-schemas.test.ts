@@ -147,6 +147,9 @@ test('every address answers as its row says', async () => {
   const { gateway: running, servers } = await ask('GET /api/v1/status');
   expect([running?.url, servers.total]).toEqual([url, 2]);
   await ask('GET /api/v1/servers');
+  await ask('GET /api/v1/processes');
+  const { totals } = await ask('GET /api/v1/stats');
+  expect(totals).toMatchObject({ calls: 1, sessionsOpened: 2 });
   await ask('GET /api/v1/servers/{id}/logs', { id: 'local', query: { lines: 5 } });
 
   expect([...answered].sort()).toEqual(Object.keys(routes).sort());
