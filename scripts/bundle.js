@@ -28,6 +28,7 @@ const programs = [
   'sandbox/egress/forwarder',
   'workspaces/backends/container/files-process',
   'workspaces/codebase/index-worker',
+  'observability/journal/statistics/statistics-worker',
 ];
 
 /** Looks for files from where it lies itself, and so stays a file of its own. */

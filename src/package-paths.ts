@@ -17,5 +17,7 @@ export const consoleFolder = fileURLToPath(new URL('console/', top));
 export const reaperProgram = fileURLToPath(new URL('sandbox/reaper/reaper-process.js', top));
 export const forwarderProgram = fileURLToPath(new URL('sandbox/egress/forwarder.js', top));
 export const filesProgram = fileURLToPath(new URL('workspaces/backends/container/files-process.js', top));
+/** The thread that counts what is in the journal. */
+export const statisticsProgram = fileURLToPath(new URL('observability/journal/statistics/statistics-worker.js', top));
 /** The thread that runs the indexes of folders. */
 export const indexProgram = fileURLToPath(new URL('workspaces/codebase/index-worker.js', top));

@@ -22,6 +22,8 @@ export interface JournalDraft {
   /** The API key of the request. */
   keyId: string | undefined;
   rule: string | undefined;
+  /** The claims about the session that the rule is based on, as JSON text. */
+  claims: string | undefined;
   /** True if a quota has counted the request or its server was found. Then it always has its own journal line. */
   admitted: boolean;
   /** The workspace, if the client has chosen it. */
@@ -34,11 +36,13 @@ export interface JournalDraft {
   upstreamName: string | undefined;
   /** The process that answered. */
   pid: number | undefined;
+  /** The digest of the arguments in the signed context; null where the arguments have none. */
+  argsSha256: string | null | undefined;
   /** The exchange whose result was returned from the cache. */
   cached: string | undefined;
   /** The activity of the session, if the request is a call of a tool that was admitted. */
   tracked: TrackedSession | undefined;
-  /** The server and the time that it took; only with tracing. */
+  /** The server and the time that it took, with the start of its process. */
   upstreamTiming: { readonly server: string; readonly from: number; readonly until: number } | undefined;
 }
 
@@ -48,12 +52,14 @@ export function emptyJournalDraft(): JournalDraft {
     userId: undefined,
     keyId: undefined,
     rule: undefined,
+    claims: undefined,
     admitted: false,
     workspaceId: undefined,
     ignoredWorkspace: undefined,
     upstream: undefined,
     upstreamName: undefined,
     pid: undefined,
+    argsSha256: undefined,
     cached: undefined,
     tracked: undefined,
     upstreamTiming: undefined,

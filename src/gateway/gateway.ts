@@ -29,6 +29,7 @@ import type { StageWatch } from './compose.ts';
 import type { DirectoryAdmin } from './directory-admin.ts';
 import type { Exchange } from './exchange.ts';
 import type { CallExplanation } from './inspect/explain-call.ts';
+import type { ProcessFilter, ProcessView } from './inspect/list-processes.ts';
 import type { SessionInspector } from './inspect/session-inspector.ts';
 import type { ServerListener } from './observer.ts';
 import type { ServerLogs, ServerOverview } from './server-activity.ts';
@@ -68,6 +69,8 @@ export interface GatewayProcess {
   processCount(): number;
   /** Tracks what the sessions do in this process. */
   readonly activity: ActivityTracker;
+  /** Lists the processes of servers with what each uses now. */
+  listProcesses(filter: ProcessFilter): readonly ProcessView[];
 }
 
 /** The parts behind the control API. A gateway has them, and a command without a gateway opens only these. */
@@ -86,6 +89,8 @@ export interface Operator {
   readonly calls: Journal['calls'];
   /** Reads the journal of all processes with the same data directory. */
   readonly searchJournal: Journal['search'];
+  /** Counts the calls, refusals and processes in the journal. */
+  readonly readStatistics: Journal['statistics'];
   /** The paths of the configuration and the data, for other processes. */
   readonly paths: { readonly configFile: string; readonly dataDir: string };
   /** Undefined for a command without a gateway. */

@@ -1,6 +1,6 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Confinement } from './common/confinement.ts';
-import type { EnforcedLimits } from './limits/limits.ts';
+import type { EnforcedLimits, ResourceLimits } from './limits/limits.ts';
 import type { DirectPackages, NpxSetup } from './packages/direct-packages.ts';
 import type { Packages } from './packages/packages.ts';
 import type { Reaper } from './reaper/reaper.ts';
@@ -45,6 +45,8 @@ export interface Exit {
 
 export interface RunningProcess {
   readonly pid: number | undefined;
+  /** The first process of the server, where it does not descend from the process `pid`. */
+  readonly first?: number | undefined;
   readonly stdin: Writable;
   readonly stdout: Readable;
   readonly stderr: Readable;
@@ -74,6 +76,8 @@ export interface Runner {
 export interface ProcessChannel {
   /** Undefined where the server is no process of this machine. */
   readonly pid: number | undefined;
+  /** The first process of the server, where it does not descend from the process `pid`. */
+  readonly first?: number | undefined;
   /** Sends bytes, in the order of the calls. Never throws: bytes that the server can no longer get are dropped. */
   write(bytes: Buffer): void;
   /** The number of written bytes that the server has not taken yet. */
@@ -86,6 +90,17 @@ export interface ProcessChannel {
   readonly exited: Promise<Exit>;
   /** Lets the server finish, then ends it by force. Can be called several times. */
   end(): Promise<Exit>;
+}
+
+/** A running process of a server, for its operator. */
+export interface ProcessFacts {
+  readonly pid: number | undefined;
+  /** The process from which all others of the server descend. */
+  readonly first: number | undefined;
+  /** The name of the runner that started it. */
+  readonly runner: string;
+  /** The limits of the sandbox; undefined without one. */
+  readonly bounds: { readonly limits: ResourceLimits; readonly enforced: EnforcedLimits } | undefined;
 }
 
 export interface ProbeResult {
@@ -146,9 +161,10 @@ export async function openProcessChannel(runner: Runner, launch: ProcessLaunch):
 }
 
 /** The channel over stdin, stdout and stderr of a process. */
-function createStdioChannel({ pid, stdin, stdout, stderr, exited, end }: RunningProcess): ProcessChannel {
+function createStdioChannel({ pid, first, stdin, stdout, stderr, exited, end }: RunningProcess): ProcessChannel {
   return {
     pid,
+    first,
     write: (bytes) => void stdin.write(bytes),
     backlog: () => stdin.writableLength,
     output: stdout,

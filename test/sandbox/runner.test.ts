@@ -62,7 +62,7 @@ test('a server answers over a Unix socket, through a runner with a channel of it
       mayServe() {},
       watch: noProcessWatch,
       owner: 'x',
-      takeSlot: async () => ({ release() {}, markLeaving() {} }),
+      takeSlot: async () => ({ markStarted() {}, release() {}, markLeaving() {} }),
     },
     {
       onLine(line) {

@@ -72,8 +72,18 @@ test('every field of a call', () => {
       method: 'x',
       name: 'x',
     },
-    ...{ outcome: 'x', rule: 'x', workspaceId: 'x', ignoredWorkspace: 'x', traceId: 'x', spanId: 'x', cached: 'x' },
-    ...{ pid: 1, ms: 1, bytesIn: 1, bytesOut: 1 },
+    ...{
+      outcome: 'x',
+      rule: 'x',
+      claims: 'x',
+      argsSha256: 'x',
+      workspaceId: 'x',
+      ignoredWorkspace: 'x',
+      traceId: 'x',
+      spanId: 'x',
+      cached: 'x',
+    },
+    ...{ pid: 1, ms: 1, upstreamMs: 1, bytesIn: 1, bytesOut: 1 },
   };
   const { kind: _, ...written } = JSON.parse(`{${formatCallEntry(text)}`) as Record<string, unknown>;
   expect(Object.keys(written).sort()).toEqual(Object.keys(text).sort());

@@ -23,7 +23,7 @@ import {
   UsageError,
 } from '../command.ts';
 import { controlRequest, isUnreachable, runningGatewayRequest } from '../io/control-request.ts';
-import { announceStore, findGateway } from '../io/find-gateway.ts';
+import { announceStore, findGateway, type GatewayTarget } from '../io/find-gateway.ts';
 import {
   formatJson,
   formatLocalTime,
@@ -155,9 +155,18 @@ async function readPage(invocation: Invocation, filter: EntryFilter, page: PageQ
   }
   const target = await findGateway(invocation);
   announceStore(invocation, target);
-  const isName = filter.session !== undefined && !/^[0-9a-f]{4,32}$/.test(filter.session) && existsSync(target.dataDir);
-  const session = isName ? await findSessionId(invocation, filter.session ?? '') : filter.session;
+  const session = await resolveSession(invocation, target, filter.session);
   return searchEntries(journalPath(target.dataDir), { ...filter, session }, page);
+}
+
+/** Finds the id of a session for reading the journal without a gateway. A reference that may be an id stays as it is. */
+export async function resolveSession(
+  invocation: Invocation,
+  { dataDir }: Pick<GatewayTarget, 'dataDir'>,
+  reference: string | undefined,
+): Promise<string | undefined> {
+  const isName = reference !== undefined && !/^[0-9a-f]{4,32}$/.test(reference) && existsSync(dataDir);
+  return isName ? findSessionId(invocation, reference) : reference;
 }
 
 const sessionIds = new WeakMap<Invocation, Promise<string>>();
@@ -297,6 +306,7 @@ function formatTime(time: string): string {
 const placedFields: ReadonlySet<string> = new Set([
   ...['time', 'id', 'sessionId', 'kind', 'event', 'server', 'method', 'name', 'tool', 'operation', 'asked', 'resolved'],
   ...['outcome', 'decision', 'line', 'ms', 'entrance', 'era', 'bytesIn', 'bytesOut', 'bytes', 'traceId', 'spanId'],
+  ...['argsSha256', 'upstreamMs', 'claims'],
 ]);
 
 /** Describes an entry: what it is about first, then the result, then all other fields. */

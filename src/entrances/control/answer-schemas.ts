@@ -9,3 +9,4 @@ export * from './answers/server-details.ts';
 export * from './answers/servers.ts';
 export * from './answers/session-details.ts';
 export * from './answers/sessions.ts';
+export * from './answers/statistics.ts';

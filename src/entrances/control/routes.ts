@@ -12,6 +12,7 @@ import { serverRoutes } from './routes/servers.ts';
 import { sessionDetailRoutes } from './routes/session-details.ts';
 import { sessionListRoutes } from './routes/session-lists.ts';
 import { sessionRoutes } from './routes/sessions.ts';
+import { statisticsRoutes } from './routes/statistics.ts';
 
 /**
  * All routes of the control API. A route holds everything about its address: it reads requests, types answers, and the
@@ -30,6 +31,7 @@ export const routes = {
   ...consoleRoutes,
   ...serverAdminRoutes,
   ...configurationRoutes,
+  ...statisticsRoutes,
   'GET /api/v1/openapi.json': defineRoute({
     role: 'viewer',
     summary: 'Returns the OpenAPI description of the control API',

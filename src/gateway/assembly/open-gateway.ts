@@ -3,6 +3,7 @@ import { prepareWorkspaceFolders } from '../../config/load/workspace-folders.ts'
 import { createConsoles } from '../../identity/consoles.ts';
 import { createMutex } from '../../lib/async/mutex.ts';
 import type { Gateway, GatewayOptions } from '../gateway.ts';
+import { describeProcesses } from '../inspect/list-processes.ts';
 import { logInstalls } from '../observer.ts';
 import { describeServers } from '../server-activity.ts';
 import { createServerAdmin } from '../server-admin/server-admin.ts';
@@ -91,6 +92,7 @@ function createGateway(
       consoles: createConsoles(journal),
       processCount: activity.processCount,
       activity: observability.sessionActivity,
+      listProcesses: (filter) => describeProcesses(upstreams.slots.list(), filter),
     },
     listServers: async () =>
       describeServers(settings.servers().values(), approvals, {

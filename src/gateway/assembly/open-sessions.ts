@@ -181,6 +181,7 @@ export function createCommonOperator(storage: Storage, parts: SessionParts): Com
     inspector,
     calls: journal.calls,
     searchJournal: journal.search,
+    readStatistics: journal.statistics,
     paths,
     openSession: (draft, openedBy) => parts.open(draft, { mayChooseWorkspace: true, openedBy }),
     restrictSession: (id, change) => restrictSession(sessions, settings.config(), id, change),

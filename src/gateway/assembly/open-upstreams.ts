@@ -7,7 +7,7 @@ import { type Callers, createCallers } from '../../upstreams/links/caller.ts';
 import { createConnector } from '../../upstreams/links/connector.ts';
 import { createEraVerdicts, type EraVerdicts } from '../../upstreams/links/era-verdicts.ts';
 import { createLinks, type Links } from '../../upstreams/links/links.ts';
-import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
+import { createProcessSlots, type ProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals, type Seals } from '../../upstreams/links/relay/seals.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
 import { createPinnedTools, type PinnedTools } from '../../upstreams/pins/pinned-tools.ts';
@@ -25,6 +25,7 @@ export interface Upstreams extends AccessParts {
   readonly vetting: PinnedTools;
   readonly catalog: Catalog;
   readonly forgetLists: ForgetLists;
+  readonly slots: ProcessSlots;
   readonly links: Links;
   readonly seals: Seals;
 }
@@ -55,15 +56,16 @@ export async function openUpstreams(options: UpstreamOptions, closing: ClosingSt
   });
   forgetLists.ofLostWorkspaces();
   const seals = createSeals();
-  const links = openLinks(options, access, { catalog, callers, verdicts, seals });
+  const slots = createProcessSlots(() => config().processes);
+  const links = openLinks(options, access, { catalog, callers, verdicts, seals, slots });
   closing.push(links.close);
-  return { ...access, callers, verdicts, vetting, catalog, forgetLists, links, seals };
+  return { ...access, callers, verdicts, vetting, catalog, forgetLists, slots, links, seals };
 }
 
 function openLinks(
   { storage, sandbox, sessions: parts, observability }: UpstreamOptions,
   { approvals, auth, pseudonyms, resolution }: AccessParts,
-  { catalog, callers, verdicts, seals }: Pick<Upstreams, 'catalog' | 'callers' | 'verdicts' | 'seals'>,
+  { catalog, callers, verdicts, seals, slots }: Pick<Upstreams, 'catalog' | 'callers' | 'verdicts' | 'seals' | 'slots'>,
 ): Links {
   const { settings, config: first, journal, keys } = storage;
   const { config, servers } = settings;
@@ -89,7 +91,7 @@ function openLinks(
       assertApproved: (server) => assertApproved(approvals, server),
       admit: resolution.admit,
       prepareLaunch: resolution.launch,
-      slots: createProcessSlots(() => config().processes),
+      slots,
       watch: observability.observer.processOf,
       onUnreached: observability.observer.serverUnreached,
       onReached: observability.observer.serverReached,

@@ -61,9 +61,8 @@ export function createSendToServer({ links, callers, serverCallers, recheckCall 
   }
 
   return (exchange, shown) => {
-    const { upstream, era, trace, caller } = exchange;
+    const { upstream, era, caller } = exchange;
     if (upstream.kind === 'in-process') return upstream.links[era].request(createCall(exchange, caller));
-    if (trace?.upstreamSpanId === undefined) return sendTo(exchange, upstream, shown);
     return timeUpstream(exchange, upstream.name, () => sendTo(exchange, upstream, shown));
   };
 }
@@ -101,18 +100,20 @@ export function createRecheckCall(resolution: ServerResolution, stages: () => re
     };
 }
 
-/** Records the time of a request to a server, for its span. */
-export async function timeUpstream(
+/** Records the time of a request to a server. */
+export function timeUpstream(
   { entry }: Pick<Exchange, 'entry'>,
   server: string,
   ask: () => Promise<FinalReply>,
 ): Promise<FinalReply> {
   const from = performance.now();
-  try {
-    return await ask();
-  } finally {
+  const note = () => {
     entry.upstreamTiming = { server, from, until: performance.now() };
-  }
+  };
+  // Not an async function, as in `forward`.
+  const reply = ask();
+  reply.then(note, note);
+  return reply;
 }
 
 /** Adds the name of the server to each question for a person in an answer that asks for input. */

@@ -56,8 +56,7 @@ export function enforceToolRules(
       const { name } = upstream;
       if (outgoing.method === 'subscriptions/listen') return listeners.listen(exchange, name, next);
       if (outgoing.method === 'tools/list') return filterList(exchange, name, next);
-      if (outgoing.method === 'tools/call')
-        entry.rule = tools.assertAllowed(session, name, readToolName(outgoing), outgoing);
+      if (outgoing.method === 'tools/call') tools.assertAllowed(session, name, readToolName(outgoing), outgoing, entry);
       return next(exchange);
     },
   };

@@ -97,8 +97,9 @@ export function forward(parts: ForwardParts): Next<PreparedExchange, FinalReply>
     const toServer = exchange as ServerExchange;
     const opens = exchange.era === 'handshake' && caller === undefined;
     if (!opens) return send(toServer);
-    const isTimed = exchange.trace?.upstreamSpanId !== undefined && upstream.kind !== 'in-process';
-    return isTimed ? timeUpstream(exchange, upstream.name, () => initialize(toServer)) : initialize(toServer);
+    return upstream.kind !== 'in-process'
+      ? timeUpstream(exchange, upstream.name, () => initialize(toServer))
+      : initialize(toServer);
   };
 }
 

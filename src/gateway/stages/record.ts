@@ -1,3 +1,4 @@
+import { computeArgumentsDigest, noArgumentsDigest } from '../../context/for-tools/arguments-digest.ts';
 import { AmbitError } from '../../errors.ts';
 import type { Journal } from '../../observability/journal/journal.ts';
 import { createCallRefusal, type RefusalJournal } from '../../observability/journal/refusals.ts';
@@ -22,6 +23,9 @@ import { type AroundStage, addToExchange, type Next } from '../stage.ts';
 
 const maxTries = 5;
 const sessionKey = 'ambit/session';
+
+/** The digest of longer arguments is recorded only if the signed context contains it. */
+const maxDigestBytes = 65_536;
 
 /** Longer replies are not parsed to look for an error. */
 const maxErrorBytes = 65_536;
@@ -68,7 +72,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
           refusedFor = refusal.code;
           if (refusal.code === 'INTERNAL') warnUnexpected(log, exchange, error);
           if (refusal.code === 'QUOTA_EXCEEDED') metrics.quotaRefused(readQuotaScope(refusal));
-          if (refusal.rule !== undefined) exchange.entry.rule = refusal.rule;
+          noteRule(exchange, refusal);
           reply = createRefusal(exchange, refusal);
         }
       }
@@ -85,6 +89,7 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
         if (refusedFor === undefined) noteToolOf(exchange, options);
         sessionActivity.count(entry, outcome !== 'ok', refusedFor === 'QUOTA_EXCEEDED');
       }
+      const timing = entry.upstreamTiming;
       if (hasLine(exchange, refusedFor))
         journal.recordCall({
           id: exchange.correlationId,
@@ -98,13 +103,16 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
           name,
           outcome,
           rule: entry.rule,
+          claims: entry.claims,
+          argsSha256: findArgumentsDigest(exchange),
           workspaceId: entry.workspaceId,
           ignoredWorkspace: entry.ignoredWorkspace,
           cached: entry.cached,
           traceId: trace?.traceId,
           spanId: trace?.spanId,
           pid: entry.pid,
-          ms: Math.round(took * 100) / 100,
+          ms: roundMs(took),
+          upstreamMs: timing === undefined ? undefined : roundMs(timing.until - timing.from),
           bytesIn: message.bytes.length,
           bytesOut: reply.kind === 'message' ? reply.bytes.length : 0,
         });
@@ -122,6 +130,25 @@ export function record(options: RecordOptions): AroundStage<Exchange, unknown, F
       return reply;
     },
   };
+}
+
+const roundMs = (ms: number): number => Math.round(ms * 100) / 100;
+
+/** Notes the rule of a refusal. What another rule was based on before does not belong to it. */
+function noteRule({ entry }: Exchange, { rule }: AmbitError): void {
+  if (rule === undefined) return;
+  if (rule !== entry.rule) entry.claims = undefined;
+  entry.rule = rule;
+}
+
+/** Finds the digest of the arguments of a tool call; undefined where they have none, or are long and were not sent. */
+function findArgumentsDigest({ message, entry }: Exchange): string | undefined {
+  if (!isToolCall(message)) return undefined;
+  if (entry.argsSha256 !== undefined) return entry.argsSha256 ?? undefined;
+  const given = findMember(message.params?.shape, 'arguments');
+  if (given === undefined) return noArgumentsDigest;
+  if (given.end - given.start > maxDigestBytes) return undefined;
+  return computeArgumentsDigest(message.bytes.subarray(given.start, given.end));
 }
 
 /** Notes the tool of a server. Nobody looks for sessions by Ambit's own tools. */

@@ -5,6 +5,7 @@ import { basename, dirname, join } from 'node:path';
 import { listNames } from '../../lib/fs/if-present.ts';
 import { makeFilePrivate, makePrivateFolder } from '../../lib/fs/private-files.ts';
 import type { Log } from '../log/log.ts';
+import { findSummaryPath } from './statistics/summary-files.ts';
 
 /** How much of the journal is kept. The oldest files are deleted first. */
 export interface JournalLimits {
@@ -169,6 +170,7 @@ function deleteBeyond(file: string, { keepDays, maxTotalMb }: JournalLimits, now
     if (total <= maxBytes && writtenAt >= now - keepDays * dayMs) continue;
     total -= size;
     if (!removeFile(path)) continue;
+    removeFile(findSummaryPath(path));
     files++;
     bytes += size;
     until = Math.max(until, writtenAt);

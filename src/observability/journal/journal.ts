@@ -10,6 +10,8 @@ import {
   readCalls,
   searchEntries,
 } from './read-entries.ts';
+import type { Statistics, StatisticsQuery } from './statistics/statistics.ts';
+import { createStatisticsThread } from './statistics/statistics-thread.ts';
 
 export interface CallEntry {
   readonly id: string;
@@ -24,6 +26,10 @@ export interface CallEntry {
   readonly name: string | undefined;
   readonly outcome: string;
   readonly rule: string | undefined;
+  /** The claims about the session that the rule is based on, as JSON text. */
+  readonly claims?: string | undefined;
+  /** The digest of the arguments of a tool call, as in the signed context. */
+  readonly argsSha256?: string | undefined;
   /** The workspace, if the client chose it. */
   readonly workspaceId?: string | undefined;
   /** The workspace that the client announced in vain. */
@@ -36,6 +42,8 @@ export interface CallEntry {
   /** The exchange whose cached result was returned. */
   readonly cached?: string | undefined;
   readonly ms: number;
+  /** The time until the server answered. */
+  readonly upstreamMs?: number | undefined;
   readonly bytesIn: number;
   readonly bytesOut: number;
 }
@@ -60,6 +68,8 @@ export interface Journal {
   calls(sessionId: string, wanted: PageQuery): Promise<CallsPage>;
   /** Reads the entries that match the filter, newest first, also those of other processes. */
   search(filter: EntryFilter, wanted: PageQuery): Promise<EntriesPage>;
+  /** Counts the entries of a time range, also those of other processes. */
+  statistics(query: StatisticsQuery): Promise<Statistics>;
   /** Resolves when everything recorded so far is in the file. */
   close(): Promise<void>;
 }
@@ -75,6 +85,7 @@ const checkAgeMs = 3_600_000;
 export function openJournal(file: string, log: Pick<Log, 'warn'>, options: JournalOptions = {}): Journal {
   const current = openJournalFile(file, log, deleteOld, options);
   const appender = createAppender(current, log, (loss) => formatLoss(loss, timestamp()));
+  const statistics = createStatisticsThread(file);
   let lines = '';
   /** Calls whose lines are not formatted yet. */
   let waiting: TimedCall[] = [];
@@ -166,9 +177,14 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>, options: Journ
       if (!closed) await flush();
       return searchEntries(file, filter, wanted);
     },
+    async statistics(query) {
+      if (!closed) await flush();
+      return statistics.read(query);
+    },
     async close() {
       if (closed) return;
       closed = true;
+      await statistics.close();
       clearTimeout(timer);
       clearInterval(ageTimer);
       await flush();
@@ -203,9 +219,10 @@ export function formatCallEntry(call: CallEntry): string {
     `"kind":"call","id":"${call.id}"${formatMember('sessionId', call.sessionId)}${formatMember('userId', call.userId)}` +
     `${formatMember('keyId', call.keyId)},"entrance":"${call.entrance}","era":"${call.era}","server":${quoteId(call.server)},"method":${quoteScrubbed(call.method)}` +
     `${call.name === undefined ? '' : `,"name":${quoteScrubbed(call.name)}`},"outcome":${quoteId(call.outcome)}${formatMember('rule', call.rule)}` +
+    `${formatMember('claims', call.claims)}${call.argsSha256 === undefined ? '' : `,"argsSha256":"${call.argsSha256}"`}` +
     `${formatMember('workspaceId', call.workspaceId)}${call.ignoredWorkspace === undefined ? '' : `,"ignoredWorkspace":${quoteScrubbed(call.ignoredWorkspace)}`}` +
     `${formatMember('cached', call.cached)}${formatMember('traceId', call.traceId)}${formatMember('spanId', call.spanId)}${call.pid === undefined ? '' : `,"pid":${call.pid}`}` +
-    `,"ms":${call.ms},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
+    `,"ms":${call.ms}${call.upstreamMs === undefined ? '' : `,"upstreamMs":${call.upstreamMs}`},"bytesIn":${call.bytesIn},"bytesOut":${call.bytesOut}}`
   );
 }
 

@@ -56,6 +56,9 @@ export interface RecordedCall
   readonly at: string;
   readonly name?: string;
   readonly rule?: string;
+  readonly claims?: string;
+  readonly argsSha256?: string;
+  readonly upstreamMs?: number;
   readonly entrance: 'http' | 'stdio';
   readonly era: 'modern' | 'handshake';
   readonly workspaceId?: string;
@@ -69,8 +72,8 @@ export interface CallsPage {
 }
 
 const callFields = [
-  ...['id', 'server', 'method', 'name', 'outcome', 'rule', 'entrance', 'era', 'workspaceId', 'cached', 'traceId'],
-  ...['ms', 'bytesIn', 'bytesOut'],
+  ...['id', 'server', 'method', 'name', 'outcome', 'rule', 'claims', 'argsSha256', 'entrance', 'era'],
+  ...['workspaceId', 'cached', 'traceId', 'ms', 'upstreamMs', 'bytesIn', 'bytesOut'],
 ];
 const pieceBytes = 65_536;
 /** Limit of bytes that are searched for one page: a journal may be very large. */

@@ -199,7 +199,7 @@ export function createContainerRunner(options: ContainerRunnerOptions): SandboxR
       const { child, first, removePlaceholders, watched } = started;
       const bounds = withMountChecks(withMonitorCheck(started.bounds, first), watched);
       const onGone = () => void releaseBounded(reaper, child, launch.tmpDir, bounds).finally(removePlaceholders);
-      return superviseBounded(child, { bounds, limits, watchdog, timing, onGone });
+      return { ...superviseBounded(child, { bounds, limits, watchdog, timing, onGone }), first };
     },
   };
 }

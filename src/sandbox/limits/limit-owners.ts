@@ -105,7 +105,7 @@ export function findDescendants(processes: readonly ProcessEntry[], pid: number)
 }
 
 /** Measures the private memory and the threads of these processes. Pages of files, which many share, do not count. */
-function measureUsage(processes: readonly ProcessEntry[]): ResourceUsage {
+export function measureUsage(processes: readonly ProcessEntry[]): ResourceUsage {
   let kilobytes = 0;
   let pids = 0;
   for (const { pid } of processes) {

@@ -23,41 +23,47 @@ export interface ProcessFamily {
  * descendants, sessions and groups of all these.
  */
 export function findFamily(processes: readonly TaggedProcess[], family: ProcessFamily): ProcessEntry[] {
-  const starts = new Map<number, number>();
+  const starts = new Map(processes.map(({ pid, start }) => [pid, start]));
+  const candidates = processes.filter((entry) => isCandidate(entry, family));
+  const related = indexRelatives(candidates);
+  const found = new Set<ProcessEntry>();
+  for (const root of family.roots) {
+    const start = starts.get(root.pid) ?? root.start;
+    // A root may be gone: its pid stays reserved while its group or session has members. Another start time is a
+    // stranger.
+    if (root.pid > 1 && root.start > 0 && start === root.start) claimRelatives(related, root, found);
+  }
+  for (const entry of candidates) {
+    if (entry.tmpDirs.some((tmpDir) => family.isOurs(tmpDir))) claimRelatives(related, entry, found);
+  }
+  return [...found].filter((entry) => !entry.dead);
+}
+
+/** The processes that have a pid as their own, or as that of their parent, group or session. */
+type Relatives = ReadonlyMap<number, readonly ProcessEntry[]>;
+
+export function indexRelatives(processes: readonly ProcessEntry[]): Relatives {
   const related = new Map<number, ProcessEntry[]>();
-  const candidates: TaggedProcess[] = [];
   for (const entry of processes) {
-    starts.set(entry.pid, entry.start);
-    if (!isCandidate(entry, family)) continue;
-    candidates.push(entry);
     for (const relative of new Set([entry.pid, entry.parent, entry.group, entry.session])) {
       const list = related.get(relative);
       if (list === undefined) related.set(relative, [entry]);
       else list.push(entry);
     }
   }
+  return related;
+}
 
-  const found = new Set<ProcessEntry>();
-  const claimRelatives = (root: RootProcess): void => {
-    const open = [root.pid];
-    for (let next = open.pop(); next !== undefined; next = open.pop()) {
-      for (const entry of related.get(next) ?? []) {
-        if (found.has(entry) || entry.start < root.start) continue;
-        found.add(entry);
-        open.push(entry.pid);
-      }
+/** Adds a process and its relatives to those that were found. Processes that are older than it are strangers. */
+export function claimRelatives(related: Relatives, root: RootProcess, found: Set<ProcessEntry>): void {
+  const open = [root.pid];
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    for (const entry of related.get(next) ?? []) {
+      if (found.has(entry) || entry.start < root.start) continue;
+      found.add(entry);
+      open.push(entry.pid);
     }
-  };
-  for (const root of family.roots) {
-    const start = starts.get(root.pid) ?? root.start;
-    // A root may be gone: its pid stays reserved while its group or session has members. Another start time is a
-    // stranger.
-    if (root.pid > 1 && root.start > 0 && start === root.start) claimRelatives(root);
   }
-  for (const entry of candidates) {
-    if (entry.tmpDirs.some((tmpDir) => family.isOurs(tmpDir))) claimRelatives(entry);
-  }
-  return [...found].filter((entry) => !entry.dead);
 }
 
 function isCandidate(entry: ProcessEntry, family: ProcessFamily): boolean {

@@ -13,8 +13,14 @@ import type { Session } from '../../sessions/session.ts';
 export interface ToolAccess {
   /** The policy for the tools of a server; undefined when nothing restricts them. */
   policyFor(server: string): ServerToolRules | undefined;
-  /** Throws PERMISSION_DENIED unless this call is allowed. Returns the rule that allowed it, if there was one. */
-  assertAllowed(session: Session, server: string, tool: string | undefined, call: Message): string | undefined;
+  /** Throws PERMISSION_DENIED unless this call is allowed. Notes in `entry` what decided, if anything restricts the server. */
+  assertAllowed(
+    session: Session,
+    server: string,
+    tool: string | undefined,
+    call: Message,
+    entry?: { rule: string | undefined; claims: string | undefined },
+  ): void;
   /** The filter of the tools that are shown; undefined when all are. */
   visibleToolFilter(session: Session, server: string): ((tool: string) => boolean) | undefined;
   /** Finds the own tool that replaces one of the server; undefined when no tool of this server is replaced. */
@@ -48,12 +54,16 @@ export function createToolAccess({ config, latest }: ToolAccessOptions): ToolAcc
   return {
     policyFor,
 
-    assertAllowed(session, server, tool, call) {
+    assertAllowed(session, server, tool, call, entry) {
       const policy = policyFor(server);
-      if (policy === undefined) return undefined;
-      const decision = policy.decide(currentClaims(session), tool ?? '', argumentsReader(call));
-      if (decision.allowed) return decision.rule;
-      throw deniedError(tool ?? '', decision);
+      if (policy === undefined) return;
+      const held = currentClaims(session);
+      const decision = policy.decide(held, tool ?? '', argumentsReader(call));
+      if (entry !== undefined) {
+        entry.rule = decision.rule;
+        entry.claims = writeSessionClaims(decision.claims, held);
+      }
+      if (!decision.allowed) throw deniedError(tool ?? '', decision);
     },
 
     visibleToolFilter(session, server) {
@@ -93,6 +103,23 @@ function createToolPolicies({ servers, rules }: Config): ToolRules {
 
 function toClaims({ id, userId, agentId, workspaceId, trustLevel, permissions }: Session): SessionClaims {
   return { id, userId, agentId: agentId ?? '', workspaceId: workspaceId ?? '', trustLevel, permissions };
+}
+
+const sessionPrefix = 'session.';
+/** A session can have very many permissions. */
+const maxListLength = 1000;
+
+/** Writes the claims about the session among these, as JSON text. A long list is replaced by its length. */
+function writeSessionClaims(names: readonly string[], held: SessionClaims): string | undefined {
+  let members = '';
+  for (const name of names) {
+    if (!name.startsWith(sessionPrefix)) continue;
+    const value = held[name.slice(sessionPrefix.length) as keyof SessionClaims];
+    const text = JSON.stringify(value);
+    const shown = Array.isArray(value) && text.length > maxListLength ? value.length : text;
+    members += `${members === '' ? '' : ','}"${name}":${shown}`;
+  }
+  return members === '' ? undefined : `{${members}}`;
 }
 
 function argumentsReader({ bytes, params }: Message): ReadArguments {

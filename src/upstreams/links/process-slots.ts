@@ -1,5 +1,6 @@
 import type { Config } from '../../config/schema/schema.ts';
 import { AmbitError } from '../../errors.ts';
+import type { ProcessFacts } from '../../sandbox/runner.ts';
 
 /** `maxPerSession` is for the processes of one server in one session, `max` for those of the whole gateway. */
 type ProcessLimits = Pick<Config['processes'], 'maxPerSession' | 'max'>;
@@ -25,8 +26,23 @@ interface ProcessStarter extends StoppableProcess {
   readonly userId: string;
 }
 
+/** A running process, as its start and its link know it. */
+export interface SlotProcess extends ProcessFacts {
+  /** Undefined where several sessions share the process. */
+  readonly sessionId: string | undefined;
+  readonly startedAt: number;
+}
+
+export interface ListedProcess extends SlotProcess {
+  readonly server: string;
+  /** The time since which the process has no call; undefined while it has one. */
+  readonly idleSince: number | undefined;
+}
+
 /** A slot for one process, from before its start until its end. */
 export interface ProcessSlot {
+  /** Adds the process to the list of running ones. */
+  markStarted(process: SlotProcess): void;
   /** Marks the process as ending: others wait for its slot. */
   markLeaving(): void;
   /** Frees the slot of a process that has ended or did not start. May be called again. */
@@ -41,10 +57,13 @@ export interface ProcessSlots {
    */
   take(starter: ProcessStarter): Promise<ProcessSlot>;
   size(): number;
+  /** Lists the processes that run, in the order of their start. A process that is ending for another one is left out. */
+  list(): readonly ListedProcess[];
 }
 
 interface TakenSlot extends ProcessSlot {
   readonly starter: ProcessStarter;
+  process: SlotProcess | undefined;
   isLeaving: boolean;
   readonly gone: Promise<void>;
 }
@@ -71,8 +90,12 @@ export function createProcessSlots(readLimits: () => ProcessLimits): ProcessSlot
     });
     const slot: TakenSlot = {
       starter,
+      process: undefined,
       isLeaving: false,
       gone,
+      markStarted(process) {
+        slot.process = process;
+      },
       markLeaving() {
         slot.isLeaving = true;
       },
@@ -87,6 +110,10 @@ export function createProcessSlots(readLimits: () => ProcessLimits): ProcessSlot
 
   return {
     size: () => slots.size,
+    list: () =>
+      [...slots].flatMap(({ process, starter }) =>
+        process === undefined ? [] : [{ ...process, server: starter.server, idleSince: starter.idleSince() }],
+      ),
     async take(starter) {
       const reached = findReachedLimits(starter, [...slots], readLimits());
       const claimed = claimSlots(starter, reached, [...slots]);

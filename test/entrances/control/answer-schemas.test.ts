@@ -169,6 +169,9 @@ test('every address answers as its row says', async () => {
   await ask('DELETE /api/v1/servers/{id}', { id: 'time', query: { dryRun: 'true' } });
   const checked = await ask('POST /api/v1/servers/{id}/check', { id: 'local' });
   expect(checked.error?.code).toBe('UPSTREAM_FAILED');
+  await ask('GET /api/v1/processes');
+  const { totals } = await ask('GET /api/v1/stats');
+  expect(totals).toMatchObject({ calls: 1, sessionsOpened: 2 });
   await ask('GET /api/v1/servers/{id}/logs', { id: 'local', query: { lines: 5 } });
 
   await ask('GET /api/v1/whoami');

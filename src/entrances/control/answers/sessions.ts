@@ -103,12 +103,21 @@ const call = z
     name: z.string().optional().describe('Name of the tool or prompt, or URI of the resource.'),
     outcome: z.string().describe('"ok", an error code of Ambit, or the number of a protocol error.'),
     rule: z.string().optional().describe('Rule that decided about the call.'),
+    claims: z
+      .string()
+      .optional()
+      .describe('Facts about the session that the rule is based on, as the text of a JSON object.'),
+    argsSha256: z
+      .string()
+      .optional()
+      .describe('SHA-256 of the arguments of a tool call, as in the signed context. See the page "Journal".'),
     entrance: z.enum(['http', 'stdio']).describe('How the client is connected.'),
     era: z.enum(['modern', 'handshake']).describe('Protocol era of the client.'),
     workspaceId: z.string().optional(),
     cached: z.string().optional().describe('Id of the call whose cached result was returned.'),
     traceId: z.string().optional(),
     ms: z.number().optional().describe('Duration in milliseconds.'),
+    upstreamMs: z.number().optional().describe('Time until the server answered, if it was asked.'),
     bytesIn: z.int().optional().describe('Size of the request.'),
     bytesOut: z.int().optional().describe('Size of the response.'),
   })

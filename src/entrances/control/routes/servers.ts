@@ -34,7 +34,8 @@ const logQuery = z.object({
 });
 
 const text = z.string().min(1, 'at least one character');
-const instant = z.iso
+/** A time of a query. */
+export const instant = z.iso
   .datetime({ offset: true, error: 'a time such as 2026-11-18T09:00:00Z' })
   .transform((time) => new Date(time).toISOString());
 

@@ -22,8 +22,8 @@ export interface RequestActor {
    * may have waited for a server to start, and its session may have been restricted meanwhile.
    */
   readonly recheck?: (() => Session) | undefined;
-  /** The journal entry, which gets the id of the process. */
-  readonly entry?: { pid: number | undefined } | undefined;
+  /** The journal entry, which gets the id of the process and the digest of the arguments. */
+  readonly entry?: { pid: number | undefined; argsSha256: string | null | undefined } | undefined;
   /** Called when a tool of Ambit's own begins to wait for other sessions. */
   readonly onWait?: (() => void) | undefined;
 }
@@ -76,6 +76,7 @@ export function createContextAttacher(
     const given = findMember(message.params?.shape, 'arguments');
     const argsSha256 =
       given === undefined ? noArgumentsDigest : computeArgumentsDigest(message.bytes.subarray(given.start, given.end));
+    if (acting?.entry !== undefined) acting.entry.argsSha256 = argsSha256 ?? null;
     const correlationId = acting?.correlationId ?? randomUUID();
     return writer.write(session, correlationId, { method: message.method, name, argsSha256 }, key);
   }

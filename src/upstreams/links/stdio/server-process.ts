@@ -17,7 +17,7 @@ import type { Confinement } from '../../../sandbox/common/confinement.ts';
 import { openEgress } from '../../../sandbox/egress/open-egress.ts';
 import { createRefusalRecord } from '../../../sandbox/egress/refusal-record.ts';
 import { isPackageRunner } from '../../../sandbox/packages/direct-packages.ts';
-import type { Exit, ProcessLaunch, Runners } from '../../../sandbox/runner.ts';
+import type { Exit, ProcessFacts, ProcessLaunch, Runners } from '../../../sandbox/runner.ts';
 import { openProcessChannel } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
@@ -191,11 +191,14 @@ async function startInSlot(
     runner: prepared.confinement === undefined ? options.runners.plain.name : 'sandbox',
   };
   let egress: Awaited<ReturnType<typeof openServerEgress>>;
+  let bounds: ProcessFacts['bounds'];
   const start = async () => {
     const { image } = server.sandbox;
     const sandboxed = prepared.confinement !== undefined;
-    const runner = sandboxed ? await options.runners.sandbox(image) : options.runners.plain;
+    const sandbox = sandboxed ? await options.runners.sandbox(image) : undefined;
+    const runner = sandbox ?? options.runners.plain;
     fields.runner = runner.name;
+    const enforced = (await sandbox?.probe())?.limits;
     // An installation runs scripts of the package, so it must be allowed as the start is.
     options.mayStart(prepared);
     const ready = sandboxed
@@ -213,6 +216,7 @@ async function startInSlot(
       tmpDir,
       keepsPaths: runner.keepsPaths === true,
     });
+    if (confinement !== undefined && enforced !== undefined) bounds = { limits: confinement.limits, enforced };
     if (confinement !== undefined) egress = await openServerEgress(confinement, tmpDir, fields, options.journal);
     const { sessionId, owner } = options;
     const env = { ...certificates, ...program.env, ...keyFile };
@@ -229,6 +233,9 @@ async function startInSlot(
     throw startError(server.name, error, server.command, configuredEnv['PATH'] ?? process.env['PATH']);
   });
   const { pid } = channel;
+  const startedAt = Date.now();
+  const facts = { pid, first: channel.first ?? pid, runner: fields.runner, bounds };
+  slot.markStarted({ ...facts, sessionId: options.sessionId, startedAt });
   const end = () => {
     slot.markLeaving();
     return channel.end();
@@ -295,7 +302,7 @@ async function startInSlot(
 
   return {
     pid,
-    startedAt: Date.now(),
+    startedAt,
     contextKey,
     backlog: channel.backlog,
     write: (message) => channel.write(composeLine(message)),

@@ -30,7 +30,7 @@ async function createParts() {
     mayServe() {},
     watch: noProcessWatch,
     owner: 'x',
-    takeSlot: async () => ({ release() {}, markLeaving() {} }),
+    takeSlot: async () => ({ markStarted() {}, release() {}, markLeaving() {} }),
   };
   const listener = {
     onLine: () => true,
