@@ -330,7 +330,9 @@ test('names that callers invent are counted together, and do not crowd out tools
   const long = call(0, { name: 'n'.repeat(2000), outcome: '-32602' });
   append([...invented, ...elsewhere, long, call(hour, { name: 'read' }), call(hour, { name: 'notes__read' })]);
   const query = { since: start, until: start + 2 * hour };
-  for (const reader of [open(), (close(), open()), open()]) {
+  const first = open();
+  close();
+  for (const reader of [first, open(), open()]) {
     const { tools, servers, totals } = await reader.read(query);
     expect(totals).toMatchObject({ calls: 4503, errors: 4501, refusals: 4500 });
     expect(tools.length).toBeLessThanOrEqual(201);

@@ -1,0 +1,88 @@
+import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
+import type { ComponentType } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { ErrorNotice } from '../parts/notice.tsx';
+import { SignIn } from '../sign-in/sign-in.tsx';
+import { signedIn } from '../sign-in/signed-in.ts';
+import { Header } from './header.tsx';
+import { Navigation } from './navigation.tsx';
+import { path, route } from './route.ts';
+import { views } from './views.ts';
+import './frame.css';
+
+type Shown = { readonly key: string; readonly View: ComponentType } | { readonly key: string; readonly error: Error };
+
+/** The console: the sign-in page, or the frame with the view that the address names. */
+export function App() {
+  if (signedIn.value === undefined) return <SignIn />;
+  return <Frame />;
+}
+
+function Frame() {
+  const shown = useSignal<Shown | undefined>(undefined);
+  const isMenuOpen = useSignal(false);
+  useShownView(shown);
+  useEffect(() => {
+    isMenuOpen.value = false;
+  }, [path.value]);
+  const [name = 'overview'] = route.value.path;
+  const current = shown.value;
+  return (
+    <div class="frame">
+      <a class="skip" href={location.hash || '#/'} onClick={focusMain}>
+        Skip to the content
+      </a>
+      <Header isMenuOpen={isMenuOpen} />
+      <Navigation current={name} isOpen={isMenuOpen.value} />
+      <main id="main" tabIndex={-1}>
+        {current === undefined && (
+          <p class="loading muted" role="status">
+            Loading…
+          </p>
+        )}
+        {current !== undefined && 'error' in current && (
+          <ErrorNotice error={current.error} onRetry={() => location.reload()} />
+        )}
+        {current !== undefined && 'View' in current && <current.View key={current.key} />}
+      </main>
+    </div>
+  );
+}
+
+function focusMain(event: Event): void {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}
+
+/** Loads the view of the address, names it in the title, and moves the focus to its heading. */
+function useShownView(shown: Signal<Shown | undefined>): void {
+  useSignalEffect(() => {
+    const key = path.value;
+    const [name = 'overview', id] = route.peek().path;
+    const entry = views.find((view) => view.name === name);
+    let isCurrent = true;
+    document.title = `${entry?.label ?? 'Not found'}${id === undefined ? '' : `: ${id.slice(0, 24)}`} · Ambit`;
+    const isFirst = shown.peek() === undefined;
+    const load = entry?.load(id !== undefined) ?? Promise.reject(new Error('The console has no such view.'));
+    load.then(
+      (View) => {
+        if (!isCurrent) return;
+        shown.value = { key, View };
+        if (!isFirst) focusHeading();
+      },
+      (error: unknown) => {
+        if (isCurrent) shown.value = { key, error: error as Error };
+      },
+    );
+    return () => {
+      isCurrent = false;
+    };
+  });
+}
+
+function focusHeading(): void {
+  requestAnimationFrame(() => {
+    scrollTo({ top: 0 });
+    document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
+  });
+}

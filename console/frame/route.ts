@@ -1,0 +1,58 @@
+import { computed, signal } from '@preact/signals';
+
+/** The place in the console, as the fragment of the address says it: `#/sessions/ID?tab=context`. */
+export interface Route {
+  /** The parts of the path; the first one is the view. */
+  readonly path: readonly string[];
+  readonly query: ReadonlyMap<string, string>;
+}
+
+const fragment = signal(location.hash);
+addEventListener('hashchange', () => {
+  fragment.value = location.hash;
+});
+
+export const route = computed<Route>(() => parseRoute(fragment.value));
+/** The path alone, so that a view is not made again when only a filter changes. */
+export const path = computed(() => route.value.path.join('/'));
+
+function parseRoute(hash: string): Route {
+  const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
+  const parts = path.split('/').filter(Boolean).map(decodePart);
+  return { path: parts, query: new Map(new URLSearchParams(search)) };
+}
+
+function decodePart(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+type Query = Readonly<Record<string, string | number | undefined>>;
+
+/** Writes the address of a view. Empty and absent members of the query are left out. */
+export function hrefOf(parts: readonly string[], query: Query = {}): string {
+  const pairs = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
+  const search = new URLSearchParams(pairs.map(([key, value]) => [key, String(value)]));
+  const path = parts.map(encodeURIComponent).join('/');
+  return `#/${path}${search.size === 0 ? '' : `?${search}`}`;
+}
+
+export function navigate(href: string): void {
+  location.hash = href;
+}
+
+/** Changes members of the query without a new entry in the history. An empty text removes a member. */
+export function setQuery(change: Query): void {
+  const { path, query } = route.peek();
+  const next = hrefOf(path, { ...Object.fromEntries(query), ...change });
+  history.replaceState(null, '', next);
+  fragment.value = next;
+}
+
+/** Reads a member of the query; an empty text if it is absent. */
+export function readQuery(name: string): string {
+  return route.value.query.get(name) ?? '';
+}

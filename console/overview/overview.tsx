@@ -1,0 +1,280 @@
+import { useEffect, useMemo } from 'preact/hooks';
+import { type AnswerOf, pathOf } from '../api/request.ts';
+import { useRequest } from '../api/use-request.ts';
+import { hrefOf, readQuery } from '../frame/route.ts';
+import { Card, View } from '../parts/card.tsx';
+import { Chart } from '../parts/chart.tsx';
+import { ChoiceFilter, Filters } from '../parts/filters.tsx';
+import { formatBytes, formatCount, formatMs } from '../parts/format.ts';
+import { Answer, Empty, Notice } from '../parts/notice.tsx';
+import { SameData } from '../parts/same-data.tsx';
+import { Table } from '../parts/table.tsx';
+import { Text } from '../parts/text.tsx';
+import { gatewayNow, liveSessions, reloadSessions } from '../sessions/live-sessions.ts';
+import './overview.css';
+
+type Stats = AnswerOf<'GET /api/v1/stats'>;
+
+const hourMs = 3_600_000;
+const ranges: readonly (readonly [value: string, label: string, hours: number])[] = [
+  ['', 'Last hour', 1],
+  ['6h', 'Last 6 hours', 6],
+  ['24h', 'Last 24 hours', 24],
+  ['7d', 'Last 7 days', 168],
+  ['30d', 'Last 30 days', 720],
+];
+const refreshMs = 10_000;
+const rowMs = 60_000;
+
+/** What happens in the gateway, in numbers. Each number leads to the list behind it. */
+export function Overview() {
+  const range = readQuery('range');
+  const [, , hours = 1] = ranges.find(([value]) => value === range) ?? [];
+  // The start moves on once a minute, so that the numbers are not asked for with every drawing.
+  const minute = Math.floor(Date.now() / rowMs);
+  const since = useMemo(() => new Date(minute * rowMs - hours * hourMs).toISOString(), [minute, hours]);
+  const stats = useRequest('GET /api/v1/stats', { query: { since } }, { everyMs: refreshMs });
+  useEffect(() => {
+    if (liveSessions.peek() === undefined) void reloadSessions();
+  }, []);
+  return (
+    <View title="Overview">
+      <Filters>
+        <ChoiceFilter name="range" label="Time" options={ranges.map(([value, label]) => [value, label] as const)} />
+      </Filters>
+      <Now />
+      <Answer of={stats}>{(answer) => <Numbers stats={answer} since={since} />}</Answer>
+      <SameData
+        command={`ambit stats --since ${hours}h --json`}
+        path={pathOf('GET /api/v1/stats', { query: { since } })}
+      />
+    </View>
+  );
+}
+
+/** What runs at this moment. */
+function Now() {
+  const processes = useRequest('GET /api/v1/processes', {}, { everyMs: refreshMs });
+  const running = processes.answer.value?.processes ?? [];
+  const memory = running.reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0);
+  const busy = (liveSessions.value ?? []).filter(({ activity }) => (activity?.underWay ?? 0) > 0).length;
+  return (
+    <section class="figures" aria-label="Now">
+      <Figure label="Live sessions" value={formatCount(liveSessions.value?.length ?? 0)} href={hrefOf(['sessions'])} />
+      <Figure label="With a call under way" value={formatCount(busy)} href={hrefOf(['sessions'], { show: 'active' })} />
+      <Figure
+        label="Calls per second"
+        value={formatRate(gatewayNow.value?.callsPerSecond ?? 0)}
+        href={hrefOf(['sessions'], { sort: 'active' })}
+      />
+      <Figure
+        label="Server processes"
+        value={formatCount(running.length)}
+        href={hrefOf(['servers'], { show: 'running' })}
+      />
+      <Figure label="Their memory" value={formatBytes(memory)} href={hrefOf(['servers'], { show: 'running' })} />
+    </section>
+  );
+}
+
+function formatRate(rate: number): string {
+  return rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : formatCount(Math.round(rate));
+}
+
+interface FigureProps {
+  readonly label: string;
+  readonly value: string;
+  readonly href: string;
+  readonly isBad?: boolean;
+}
+
+function Figure({ label, value, href, isBad }: FigureProps) {
+  return (
+    <a class={isBad === true ? 'figure figure-bad' : 'figure'} href={href}>
+      <span class="figure-label">{label}</span>
+      <span class="figure-value">{value}</span>
+    </a>
+  );
+}
+
+function Numbers({ stats, since }: { readonly stats: Stats; readonly since: string }) {
+  const { totals, processes, complete } = stats;
+  const { calls, errors, refusals, p50, p99, sessionsOpened } = totals;
+  const inJournal = (query: Record<string, string>) => hrefOf(['journal'], { since, ...query });
+  return (
+    <>
+      {!complete && (
+        <Notice tone="warn">
+          Older files of the journal are still being counted. The numbers are too low for now.
+        </Notice>
+      )}
+      <section class="figures" aria-label="In this time">
+        <Figure label="Calls" value={formatCount(calls)} href={inJournal({ kind: 'call' })} />
+        <Figure
+          label="Errors"
+          value={formatCount(errors)}
+          href={inJournal({ kind: 'call', outcome: 'error' })}
+          isBad={errors > 0}
+        />
+        <Figure
+          label="Refusals"
+          value={formatCount(refusals)}
+          href={inJournal({ outcome: 'error' })}
+          isBad={refusals > 0}
+        />
+        <Figure
+          label="Median duration"
+          value={p50 === null ? 'none' : formatMs(p50)}
+          href={inJournal({ kind: 'call' })}
+        />
+        <Figure
+          label="99th percentile"
+          value={p99 === null ? 'none' : formatMs(p99)}
+          href={inJournal({ kind: 'call' })}
+        />
+        <Figure label="Sessions opened" value={formatCount(sessionsOpened)} href={inJournal({ kind: 'session' })} />
+        <Figure
+          label="Processes started"
+          value={formatCount(processes.started)}
+          href={inJournal({ kind: 'process' })}
+        />
+        <Figure
+          label="Failed to start"
+          value={formatCount(processes.failed)}
+          href={inJournal({ kind: 'process', words: 'start-failed' })}
+          isBad={processes.failed > 0}
+        />
+      </section>
+      {calls + refusals === 0 ? (
+        <Empty title="No tool was called in this time.">
+          <p>
+            Connect an agent: <code>ambit client NAME</code> prints its configuration.
+          </p>
+        </Empty>
+      ) : (
+        <>
+          <Charts stats={stats} />
+          <div class="overview-columns">
+            <RefusalsByRule stats={stats} since={since} />
+            <TopTools stats={stats} since={since} />
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function Charts({ stats }: { readonly stats: Stats }) {
+  const { series } = stats;
+  const times = useMemo(() => series.map(({ at }) => Date.parse(at)), [series]);
+  const counts = useMemo(
+    () =>
+      [
+        { label: 'Calls', colour: 1, values: series.map(({ calls }) => calls) },
+        { label: 'Errors', colour: 2, values: series.map(({ errors }) => errors) },
+        { label: 'Refusals', colour: 4, values: series.map(({ refusals }) => refusals) },
+      ] as const,
+    [series],
+  );
+  const durations = useMemo(
+    () =>
+      [
+        { label: 'Median', colour: 3, values: series.map(({ p50 }) => p50) },
+        { label: '99th percentile', colour: 2, values: series.map(({ p99 }) => p99) },
+      ] as const,
+    [series],
+  );
+  return (
+    <div class="overview-columns">
+      <Card>
+        <Chart title="Calls" times={times} series={counts} format={formatCount} />
+      </Card>
+      <Card>
+        <Chart title="Duration" times={times} series={durations} format={formatMs} />
+      </Card>
+    </div>
+  );
+}
+
+interface ListProps {
+  readonly stats: Stats;
+  readonly since: string;
+}
+
+const maxRows = 10;
+
+function RefusalsByRule({ stats, since }: ListProps) {
+  const rows = stats.refusalsByRule.slice(0, maxRows);
+  return (
+    <Card title="Refusals by rule" isFlush>
+      {rows.length === 0 ? (
+        <Empty title="Nothing was refused." />
+      ) : (
+        <Table
+          caption="Refusals by rule"
+          rows={rows}
+          keyOf={({ rule, code }) => `${rule} ${code}`}
+          columns={[
+            {
+              label: 'Rule',
+              cell: ({ rule }) =>
+                rule === null ? (
+                  <span class="muted">no rule</span>
+                ) : (
+                  <code>
+                    <Text value={rule} max={80} />
+                  </code>
+                ),
+            },
+            {
+              label: 'Reason',
+              cell: ({ code }) =>
+                code === null ? (
+                  <span class="muted">all others</span>
+                ) : (
+                  <a href={hrefOf(['journal'], { since, outcome: code })}>
+                    <Text value={code} max={60} />
+                  </a>
+                ),
+            },
+            { label: 'Refusals', isNumber: true, cell: ({ count }) => formatCount(count) },
+          ]}
+        />
+      )}
+    </Card>
+  );
+}
+
+function TopTools({ stats, since }: ListProps) {
+  const rows = stats.tools.slice(0, maxRows);
+  return (
+    <Card title="Tools with the most calls" isFlush>
+      {rows.length === 0 ? (
+        <Empty title="No tool was called." />
+      ) : (
+        <Table
+          caption="Tools with the most calls"
+          rows={rows}
+          keyOf={({ server, tool }) => `${server} ${tool}`}
+          columns={[
+            {
+              label: 'Tool',
+              cell: ({ server, tool }) =>
+                tool === null || server === null ? (
+                  <span class="muted">all others</span>
+                ) : (
+                  <a href={hrefOf(['journal'], { since, server, tool, kind: 'call' })}>
+                    <Text value={`${server} ${tool}`} max={80} />
+                  </a>
+                ),
+            },
+            { label: 'Calls', isNumber: true, cell: ({ calls }) => formatCount(calls) },
+            { label: 'Errors', isNumber: true, cell: ({ errors }) => formatCount(errors) },
+            { label: 'p50', isNumber: true, from: 'tablet', cell: ({ p50 }) => (p50 === null ? '' : formatMs(p50)) },
+            { label: 'p99', isNumber: true, cell: ({ p99 }) => (p99 === null ? '' : formatMs(p99)) },
+          ]}
+        />
+      )}
+    </Card>
+  );
+}

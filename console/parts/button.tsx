@@ -1,0 +1,44 @@
+import type { ComponentChildren } from 'preact';
+import './button.css';
+
+interface ButtonProps {
+  readonly children: ComponentChildren;
+  readonly onClick?: () => void;
+  readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet';
+  readonly type?: 'button' | 'submit';
+  readonly disabled?: boolean;
+  readonly isBusy?: boolean;
+  readonly label?: string;
+  readonly isPressed?: boolean;
+}
+
+export function Button({
+  children,
+  onClick,
+  kind = 'plain',
+  type = 'button',
+  disabled,
+  isBusy,
+  label,
+  isPressed,
+}: ButtonProps) {
+  return (
+    <button
+      type={type}
+      class={`button button-${kind}`}
+      disabled={disabled === true || isBusy === true}
+      aria-busy={isBusy === true ? 'true' : undefined}
+      aria-label={label}
+      aria-pressed={isPressed}
+      onClick={onClick}
+    >
+      {isBusy === true && <span class="spinner" aria-hidden="true" />}
+      {children}
+    </button>
+  );
+}
+
+/** A row of buttons. */
+export function Actions({ children }: { readonly children: ComponentChildren }) {
+  return <div class="actions">{children}</div>;
+}

@@ -1,0 +1,122 @@
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import { Button } from './button.tsx';
+import { ErrorNotice } from './notice.tsx';
+import { makeVisible } from './text.tsx';
+import './dialog.css';
+
+interface DialogProps {
+  readonly title: string;
+  readonly onClose: () => void;
+  readonly children: ComponentChildren;
+  readonly isWide?: boolean;
+}
+
+/** A modal dialog. The browser keeps the focus inside, closes it with Escape and gives the focus back. */
+export function Dialog({ title, onClose, children, isWide }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const id = useId();
+  useEffect(() => {
+    const before = document.activeElement as HTMLElement | null;
+    element.current?.showModal();
+    return () => before?.focus?.();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      class={isWide === true ? 'dialog dialog-wide' : 'dialog'}
+      aria-labelledby={id}
+      onClose={onClose}
+      onCancel={onClose}
+    >
+      <header class="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <Button kind="quiet" label="Close" onClick={onClose}>
+          ✕
+        </Button>
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+interface ActionDialogProps {
+  readonly title: string;
+  /** The name of the thing that changes. The reader types it to confirm. */
+  readonly name?: string | undefined;
+  /** The text of the button, with the name of the thing: `End session task-49`. */
+  readonly action: string;
+  readonly isDanger?: boolean;
+  readonly isWide?: boolean;
+  readonly canRun?: boolean;
+  readonly children?: ComponentChildren;
+  /** Does the work. The dialog shows progress until it resolves, and the error if it rejects. */
+  readonly onRun: () => Promise<unknown>;
+  readonly onClose: () => void;
+}
+
+/** Asks for a confirmation, shows progress until the work is done, and closes then. */
+export function ActionDialog(props: ActionDialogProps) {
+  const { title, name, action, isDanger, isWide, canRun = true, children, onRun, onClose } = props;
+  const typed = useSignal('');
+  const isBusy = useSignal(false);
+  const error = useSignal<Error | undefined>(undefined);
+  const isConfirmed = name === undefined || typed.value.trim() === name;
+  const run = async () => {
+    if (!isConfirmed || !canRun || isBusy.value) return;
+    isBusy.value = true;
+    error.value = undefined;
+    try {
+      await onRun();
+      onClose();
+    } catch (failure) {
+      error.value = failure as Error;
+    } finally {
+      isBusy.value = false;
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose} {...(isWide === undefined ? {} : { isWide })}>
+      <form
+        class="dialog-form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void run();
+        }}
+      >
+        {children}
+        {name !== undefined && (
+          <label class="field">
+            <span>
+              Type <strong>{makeVisible(name)}</strong> to confirm
+            </span>
+            <input
+              autocomplete="off"
+              autocapitalize="off"
+              spellcheck={false}
+              value={typed.value}
+              onInput={(event) => {
+                typed.value = event.currentTarget.value;
+              }}
+            />
+          </label>
+        )}
+        {error.value !== undefined && <ErrorNotice error={error.value} />}
+        <div class="dialog-actions">
+          <Button onClick={onClose} disabled={isBusy.value}>
+            Cancel
+          </Button>
+          <Button
+            type="submit"
+            kind={isDanger === true ? 'danger' : 'primary'}
+            disabled={!isConfirmed || !canRun}
+            isBusy={isBusy.value}
+          >
+            {makeVisible(action)}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,76 @@
+import { signal } from '@preact/signals';
+
+/** The current time, renewed once a second while the page is visible. */
+export const now = signal(Date.now());
+setInterval(() => {
+  if (document.visibilityState === 'visible') now.value = Date.now();
+}, 1000);
+
+const units: readonly (readonly [name: string, seconds: number])[] = [
+  ['d', 86_400],
+  ['h', 3600],
+  ['min', 60],
+  ['s', 1],
+];
+
+/** Formats a duration in its two largest units, such as `2 h 5 min`. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (ms < 1000 && ms > 0) return `${formatMs(ms)}`;
+  const first = units.findIndex(([, size]) => seconds >= size);
+  if (first === -1) return '0 s';
+  const [name, size] = units[first] as readonly [string, number];
+  const [nextName = '', nextSize = 0] = units[first + 1] ?? [];
+  const rest = nextSize === 0 ? 0 : Math.floor((seconds % size) / nextSize);
+  const start = `${Math.floor(seconds / size)} ${name}`;
+  return rest === 0 ? start : `${start} ${rest} ${nextName}`;
+}
+
+export function formatMs(ms: number): string {
+  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  return ms >= 100 ? `${Math.round(ms)} ms` : `${Number(ms.toPrecision(2))} ms`;
+}
+
+export function formatBytes(bytes: number): string {
+  const names = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let [value, at] = [bytes, 0];
+  while (value >= 1000 && at < names.length - 1) {
+    value /= 1000;
+    at++;
+  }
+  return `${at === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${names[at]}`;
+}
+
+const wholeNumber = new Intl.NumberFormat('en');
+
+export function formatCount(count: number): string {
+  return wholeNumber.format(count);
+}
+
+export function formatTime(at: number | string): string {
+  const time = new Date(at);
+  const isToday = time.toDateString() === new Date(now.peek()).toDateString();
+  const clock = time.toLocaleTimeString('en-GB');
+  return isToday ? clock : `${formatDay(time)} ${clock}`;
+}
+
+/** Formats a time in full, for titles. */
+export function formatInstant(at: number | string): string {
+  const time = new Date(at);
+  return Number.isNaN(time.getTime()) ? String(at) : time.toISOString();
+}
+
+function formatDay(time: Date): string {
+  return time.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
+}
+
+export function plural(count: number, noun: string, many = `${noun}s`): string {
+  return `${formatCount(count)} ${count === 1 ? noun : many}`;
+}
+
+/** Picks one of twelve hues for a name or id, always the same one. */
+export function hueOf(text: string): number {
+  let hash = 0;
+  for (const char of text) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
+  return (hash % 12) * 30;
+}

@@ -1,0 +1,51 @@
+import { useSignal } from '@preact/signals';
+import { base } from '../api/request.ts';
+import { Button } from './button.tsx';
+import './same-data.css';
+
+/** Copies a text and says so for a moment. */
+export function CopyButton({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
+  const isCopied = useSignal(false);
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text);
+      isCopied.value = true;
+      setTimeout(() => {
+        isCopied.value = false;
+      }, 2000);
+    } catch {
+      // Without permission, the text can still be selected.
+    }
+  };
+  return (
+    <Button
+      kind="quiet"
+      onClick={() => void copy()}
+      label={isCopied.value ? 'Copied' : `${label}: ${text.slice(0, 80)}`}
+    >
+      {isCopied.value ? 'Copied' : label}
+    </Button>
+  );
+}
+
+/** Shows the command and the request that return what the view shows. */
+export function SameData({ command, path }: { readonly command?: string | undefined; readonly path: string }) {
+  const request = `curl -H "Authorization: Bearer $AMBIT_ADMIN_TOKEN" '${new URL(path.replace(/^\//, ''), base).href.replaceAll("'", '%27')}'`;
+  const lines = [...(command === undefined ? [] : [command]), request];
+  return (
+    <details class="same-data">
+      <summary>Get this data on the command line</summary>
+      {lines.map((line) => (
+        <div class="same-data-line" key={line}>
+          <code>{line}</code>
+          <CopyButton text={line} />
+        </div>
+      ))}
+    </details>
+  );
+}
+
+/** Quotes a word for a shell. */
+export function quoteWord(word: string): string {
+  return /^[\w@%+=:,./#-]+$/.test(word) && !word.startsWith('#') ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}

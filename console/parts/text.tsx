@@ -1,0 +1,100 @@
+import { useSignal } from '@preact/signals';
+import { formatDuration, formatInstant, hueOf, now } from './format.ts';
+import './text.css';
+
+const maxShown = 300;
+/** Characters that hide, reorder or break text: controls, bidirectional marks, invisible separators, lone surrogates. */
+const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029\u00ad\u115f\u1160\u3164\uffa0]/gu;
+
+/** Writes the characters of a foreign text that could deceive the reader as their code. */
+export function makeVisible(text: string, keep = ''): string {
+  return text.replace(unsafe, (char) =>
+    keep.includes(char) ? char : `⟨${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
+  );
+}
+
+/**
+ * Shows text from outside as one run that cannot reorder what stands around it. Long text is cut, with a button to show
+ * the rest.
+ */
+export function Text({ value, max = maxShown }: { readonly value: string; readonly max?: number }) {
+  const isOpen = useSignal(false);
+  const isLong = value.length > max;
+  const shown = makeVisible(isLong && !isOpen.value ? `${value.slice(0, max)}…` : value.slice(0, 200_000));
+  return (
+    <>
+      <bdi class="text">{shown}</bdi>
+      {isLong && (
+        <button
+          type="button"
+          class="text-more"
+          onClick={() => {
+            isOpen.value = !isOpen.value;
+          }}
+        >
+          {isOpen.value ? 'Show less' : `Show all ${value.length} characters`}
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Shows text of several lines from outside as it is, such as a diff or stderr. */
+export function Lines({ value, max = 20_000 }: { readonly value: string; readonly max?: number }) {
+  const isOpen = useSignal(false);
+  const isLong = value.length > max;
+  const shown = isLong && !isOpen.value ? value.slice(0, max) : value;
+  return (
+    <>
+      <pre class="lines">
+        <bdi>{makeVisible(shown, '\n\t')}</bdi>
+      </pre>
+      {isLong && !isOpen.value && (
+        <button
+          type="button"
+          class="text-more"
+          onClick={() => {
+            isOpen.value = true;
+          }}
+        >
+          Show all {value.length} characters
+        </button>
+      )}
+    </>
+  );
+}
+
+/** Shows how long ago something was, with the exact time as a title. */
+export function Ago({ at }: { readonly at: number | string | null | undefined }) {
+  if (at === null || at === undefined) return <span class="muted">never</span>;
+  const ms = now.value - new Date(at).getTime();
+  return (
+    <time class="nowrap" dateTime={formatInstant(at)} title={formatInstant(at)}>
+      {ms < 1500 ? 'now' : `${formatDuration(ms).split(' ').slice(0, 2).join(' ')} ago`}
+    </time>
+  );
+}
+
+/** Shows the time until something happens. */
+export function Until({ at }: { readonly at: number | string }) {
+  const ms = new Date(at).getTime() - now.value;
+  return (
+    <time class="nowrap" dateTime={formatInstant(at)} title={formatInstant(at)}>
+      {ms <= 0 ? 'now' : `in ${formatDuration(ms)}`}
+    </time>
+  );
+}
+
+/** Shows a short id with the whole one as a title. */
+export function Id({ value }: { readonly value: string }) {
+  return (
+    <code title={value} class="nowrap">
+      {makeVisible(value.slice(0, 8))}
+    </code>
+  );
+}
+
+/** Shows the colour of a session, so that the same session is easy to find in several places. */
+export function Swatch({ of }: { readonly of: string }) {
+  return <span class="swatch" aria-hidden="true" style={{ '--hue': String(hueOf(of)) }} />;
+}

@@ -1,0 +1,92 @@
+import { useSignal } from '@preact/signals';
+import { type AnswerOf, request } from '../api/request.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Button } from '../parts/button.tsx';
+import { ActionDialog } from '../parts/dialog.tsx';
+import { ErrorNotice, Notice } from '../parts/notice.tsx';
+import { Lines, makeVisible, Text } from '../parts/text.tsx';
+
+type Import = AnswerOf<'POST /api/v1/servers/import'>;
+
+interface ImportServersDialogProps {
+  readonly onClose: () => void;
+  readonly onDone: () => Promise<void>;
+}
+
+const example =
+  '{ "mcpServers": { "everything": { "command": "npx", "args": ["-y", "@modelcontextprotocol/server-everything"] } } }';
+
+/** Takes a pasted block of servers, shows what would change, and adds them. */
+export function ImportServersDialog({ onClose, onDone }: ImportServersDialogProps) {
+  const text = useSignal('');
+  const plan = useSignal<Import | undefined>(undefined);
+  const error = useSignal<Error | undefined>(undefined);
+  const preview = async () => {
+    try {
+      plan.value = await request('POST /api/v1/servers/import', { body: { text: text.value, dryRun: true } });
+      error.value = undefined;
+    } catch (failure) {
+      plan.value = undefined;
+      error.value = failure as Error;
+    }
+  };
+  const added = plan.value?.plan.filter(({ action }) => action === 'add').length ?? 0;
+  return (
+    <ActionDialog
+      title="Import servers"
+      action={added === 0 ? 'Add the servers' : `Add ${added} ${added === 1 ? 'server' : 'servers'}`}
+      isWide
+      canRun={added > 0}
+      onClose={onClose}
+      onRun={async () => {
+        await request('POST /api/v1/servers/import', { body: { text: text.value } });
+        await onDone();
+      }}
+    >
+      <label class="field">
+        <span>Paste the mcpServers block of another client</span>
+        <textarea
+          class="mono"
+          rows={10}
+          value={text.value}
+          placeholder={example}
+          spellcheck={false}
+          onInput={({ currentTarget }) => {
+            text.value = currentTarget.value;
+            plan.value = undefined;
+          }}
+        />
+      </label>
+      <div>
+        <Button disabled={text.value.trim() === ''} onClick={() => void preview()}>
+          Show what changes
+        </Button>
+      </div>
+      {error.value !== undefined && <ErrorNotice error={error.value} />}
+      {plan.value !== undefined && <Plan plan={plan.value} />}
+    </ActionDialog>
+  );
+}
+
+function Plan({ plan }: { readonly plan: Import }) {
+  return (
+    <>
+      <ul class="server-tools">
+        {plan.plan.map(({ name, action, reason }) => (
+          <li key={name}>
+            {makeVisible(name)}{' '}
+            <Badge tone={action === 'add' ? 'good' : 'plain'}>{action === 'add' ? 'is added' : 'stays as it is'}</Badge>{' '}
+            {reason !== null && <Text value={reason} />}
+          </li>
+        ))}
+      </ul>
+      {plan.problems.map((problem) => (
+        <Notice key={problem} tone="warn">
+          <Text value={problem} />
+        </Notice>
+      ))}
+      {plan.diff.length > 0 && <Lines value={plan.diff.join('\n')} />}
+      <Notice>Imported servers start only after you have reviewed and approved each of them.</Notice>
+    </>
+  );
+}

@@ -1,0 +1,157 @@
+import { useSignal } from '@preact/signals';
+import type { AnswerOf } from '../api/request.ts';
+import { useRequest } from '../api/use-request.ts';
+import { hrefOf, readQuery } from '../frame/route.ts';
+import { Badge, StateBadge } from '../parts/badge.tsx';
+import { Actions, Button } from '../parts/button.tsx';
+import { Card, View } from '../parts/card.tsx';
+import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
+import { plural } from '../parts/format.ts';
+import { Answer, Empty } from '../parts/notice.tsx';
+import { SameData } from '../parts/same-data.tsx';
+import { Table } from '../parts/table.tsx';
+import { Ago, Text } from '../parts/text.tsx';
+import { isAdmin } from '../sign-in/signed-in.ts';
+import { AddServerDialog } from './add-server.tsx';
+import { ImportServersDialog } from './import-servers.tsx';
+import './servers.css';
+
+type Server = AnswerOf<'GET /api/v1/servers'>['servers'][number];
+
+const refreshMs = 5000;
+const troubles = new Set(['failed', 'unreachable', 'unapproved']);
+
+/** All servers of the configuration, with how each does. */
+export function ServerList() {
+  const servers = useRequest('GET /api/v1/servers', {}, { everyMs: refreshMs });
+  const open = useSignal<'add' | 'import' | undefined>(undefined);
+  const close = () => {
+    open.value = undefined;
+  };
+  return (
+    <View
+      title="Servers"
+      aside={servers.answer.value && plural(servers.answer.value.servers.length, 'server')}
+      actions={
+        isAdmin.value ? (
+          <Actions>
+            <Button
+              onClick={() => {
+                open.value = 'import';
+              }}
+            >
+              Import…
+            </Button>
+            <Button
+              kind="primary"
+              onClick={() => {
+                open.value = 'add';
+              }}
+            >
+              Add a server…
+            </Button>
+          </Actions>
+        ) : undefined
+      }
+    >
+      <Filters>
+        <TextFilter name="text" label="Name" />
+        <ChoiceFilter
+          name="show"
+          label="Show"
+          options={[
+            ['', 'All'],
+            ['trouble', 'Failed, unreachable or not approved'],
+            ['running', 'With running processes'],
+            ['imported', 'Imported or included'],
+          ]}
+        />
+        <ChoiceFilter
+          name="transport"
+          label="Transport"
+          options={[
+            ['', 'All'],
+            ['stdio', 'stdio'],
+            ['http', 'http'],
+            ['sse', 'sse'],
+          ]}
+        />
+      </Filters>
+      <Answer of={servers}>{({ servers: all }) => <ServerTable all={all} />}</Answer>
+      <SameData command="ambit server list --json" path="/api/v1/servers" />
+      {open.value === 'add' && <AddServerDialog onClose={close} onDone={servers.reload} />}
+      {open.value === 'import' && <ImportServersDialog onClose={close} onDone={servers.reload} />}
+    </View>
+  );
+}
+
+function ServerTable({ all }: { readonly all: readonly Server[] }) {
+  const [text, show, transport] = ['text', 'show', 'transport'].map(readQuery) as [string, string, string];
+  const rows = all.filter(
+    (server) =>
+      server.name.includes(text.toLowerCase()) &&
+      (transport === '' || server.transport === transport) &&
+      (show === '' ||
+        (show === 'trouble' && (troubles.has(server.state ?? '') || isApprovalMissing(server))) ||
+        (show === 'running' && (server.processes ?? 0) > 0) ||
+        (show === 'imported' && server.source !== 'operator')),
+  );
+  if (all.length === 0) {
+    return (
+      <Empty title="The configuration has no servers.">
+        <p>
+          Add one above, or run <code>ambit server add NAME -- COMMAND</code> or <code>ambit import</code>.
+        </p>
+      </Empty>
+    );
+  }
+  if (rows.length === 0) {
+    return (
+      <Empty title="No server matches these filters.">
+        <a href={hrefOf(['servers'])}>Show all servers</a>
+      </Empty>
+    );
+  }
+  return (
+    <Card isFlush>
+      <Table
+        caption="Servers"
+        rows={rows}
+        keyOf={({ name }) => name}
+        columns={[
+          { label: 'Server', cell: ({ name }) => <a href={hrefOf(['servers', name])}>{name}</a> },
+          { label: 'State', cell: ({ state }) => <StateBadge state={state ?? 'unknown'} /> },
+          { label: 'Approval', cell: (server) => <ApprovalBadge server={server} /> },
+          { label: 'Transport', from: 'tablet', cell: ({ transport: kind }) => kind },
+          { label: 'Era', from: 'desktop', cell: ({ era }) => era ?? <span class="muted">not known yet</span> },
+          { label: 'Sessions', from: 'tablet', cell: ({ trust }) => trust.join(', ') },
+          { label: 'Processes', isNumber: true, from: 'tablet', cell: ({ processes }) => processes ?? 0 },
+          { label: 'Last error', from: 'tablet', cell: ({ lastError }) => <LastError error={lastError} /> },
+        ]}
+      />
+    </Card>
+  );
+}
+
+function isApprovalMissing({ approval }: Pick<Server, 'approval'>): boolean {
+  return approval === 'unapproved' || approval === 'changed' || approval === 'exposed';
+}
+
+export function ApprovalBadge({ server }: { readonly server: Pick<Server, 'approval' | 'source'> }) {
+  const { approval, source } = server;
+  return (
+    <span class="server-approval">
+      <StateBadge state={approval} />
+      {source !== 'operator' && <Badge>{source}</Badge>}
+    </span>
+  );
+}
+
+function LastError({ error }: { readonly error: Server['lastError'] }) {
+  if (error === null) return <span class="muted">none</span>;
+  return (
+    <span class="server-error">
+      <Ago at={error.at} />: <Text value={error.message} max={120} />
+    </span>
+  );
+}

@@ -1,0 +1,78 @@
+import { useRequest } from '../api/use-request.ts';
+import { hrefOf } from '../frame/route.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Card } from '../parts/card.tsx';
+import { formatBytes } from '../parts/format.ts';
+import { Answer, Empty } from '../parts/notice.tsx';
+import { SameData } from '../parts/same-data.tsx';
+import { Table } from '../parts/table.tsx';
+import { Ago, Id, Swatch } from '../parts/text.tsx';
+
+const refreshMs = 5000;
+
+/** The running processes of a server, each with its session. */
+export function ServerProcesses({ name }: { readonly name: string }) {
+  const processes = useRequest('GET /api/v1/processes', { query: { server: name } }, { everyMs: refreshMs });
+  return (
+    <Card title="Processes" isFlush>
+      <Answer of={processes}>
+        {({ processes: rows }) =>
+          rows.length === 0 ? (
+            <Empty title="No process runs.">The next call of a tool starts one.</Empty>
+          ) : (
+            <Table
+              caption="Processes"
+              rows={rows}
+              keyOf={({ pid, startedAt }) => `${pid} ${startedAt}`}
+              columns={[
+                { label: 'Process', cell: ({ pid }) => pid ?? 'unknown' },
+                {
+                  label: 'Session',
+                  cell: ({ sessionId }) =>
+                    sessionId === null ? (
+                      <span class="muted">shared by several sessions</span>
+                    ) : (
+                      <a href={hrefOf(['sessions', sessionId])}>
+                        <Swatch of={sessionId} /> <Id value={sessionId} />
+                      </a>
+                    ),
+                },
+                {
+                  label: 'Runner',
+                  cell: ({ runner }) => <Badge tone={runner === 'plain' ? 'warn' : 'good'}>{runner}</Badge>,
+                },
+                { label: 'Started', from: 'tablet', cell: ({ startedAt }) => <Ago at={startedAt} /> },
+                {
+                  label: 'Memory',
+                  isNumber: true,
+                  cell: ({ memoryBytes }) => (memoryBytes === null ? 'unknown' : formatBytes(memoryBytes)),
+                },
+                {
+                  label: 'Limits',
+                  from: 'desktop',
+                  cell: ({ limits }) =>
+                    limits.length === 0
+                      ? 'none'
+                      : limits
+                          .map(({ name: limit, value, mechanism }) => `${limit} ${value} by ${mechanism}`)
+                          .join(', '),
+                },
+                {
+                  label: 'Idle',
+                  from: 'tablet',
+                  cell: ({ idleSince }) => (idleSince === null ? 'busy' : <Ago at={idleSince} />),
+                },
+              ]}
+            />
+          )
+        }
+      </Answer>
+      <div class="server-filters">
+        <SameData
+          command={`ambit process list --server ${name} --json`}
+          path={`/api/v1/processes?server=${encodeURIComponent(name)}`}
+        />
+      </div>
+    </Card>
+  );
+}

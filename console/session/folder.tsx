@@ -1,0 +1,221 @@
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { request } from '../api/request.ts';
+import { useRequest } from '../api/use-request.ts';
+import { Badge } from '../parts/badge.tsx';
+import { Actions, Button } from '../parts/button.tsx';
+import { Card } from '../parts/card.tsx';
+import { ActionDialog } from '../parts/dialog.tsx';
+import { Diff } from '../parts/diff.tsx';
+import { plural } from '../parts/format.ts';
+import { ErrorNotice, Notice } from '../parts/notice.tsx';
+import { quoteWord, SameData } from '../parts/same-data.tsx';
+import { makeVisible, Text } from '../parts/text.tsx';
+import { isAdmin } from '../sign-in/signed-in.ts';
+
+interface FolderProps {
+  readonly id: string;
+  readonly name: string;
+  readonly isLive: boolean;
+}
+
+/** The own folder of a session, if it has one. Most sessions work in the folder of their workspace. */
+export function SessionFolder({ workspaceId, ...folder }: FolderProps & { readonly workspaceId: string | null }) {
+  const isAsked = workspaceId !== null && isAdmin.value;
+  const workspace = useRequest('GET /api/v1/workspaces/{id}', { id: workspaceId ?? '' }, { when: isAsked });
+  const hasOwn = workspace.answer.value?.folders.some(({ sessionId }) => sessionId === folder.id) === true;
+  return hasOwn ? <OwnFolder {...folder} /> : null;
+}
+
+/** The unmerged changes in the own folder of a session, and what can be done with them. */
+function OwnFolder({ id, name, isLive }: FolderProps) {
+  const diff = useRequest('GET /api/v1/sessions/{id}/diff', { id });
+  const open = useSignal<'merge' | 'discard' | undefined>(undefined);
+  const done = useSignal('');
+  const failure = diff.error.value;
+  const isGone = useSignal(false);
+  const folder = diff.answer.value;
+  const close = () => {
+    open.value = undefined;
+  };
+  const finish = (text: string) => {
+    done.value = text;
+    void diff.reload();
+  };
+  return (
+    <Card
+      title="Changes in its folder"
+      aside={folder === undefined ? undefined : `${plural(folder.files.length, 'file')}, ${folder.isolation}`}
+    >
+      {done.value !== '' && <Notice tone="good">{done.value}</Notice>}
+      {failure !== undefined && <ErrorNotice error={failure} onRetry={() => void diff.reload()} />}
+      {folder !== undefined && !isGone.value && (
+        <>
+          <p class="session-small">
+            <Text value={folder.path} />{' '}
+            {folder.branch !== null && (
+              <>
+                on branch <Text value={folder.branch} />
+              </>
+            )}
+          </p>
+          {folder.files.length === 0 ? (
+            <p class="muted">There are no changes that are not merged yet.</p>
+          ) : (
+            <>
+              <ul class="session-list">
+                {folder.files.slice(0, 200).map(({ path, status, added, removed }) => (
+                  <li key={path}>
+                    <span class="session-line">
+                      <Badge tone={status === 'deleted' ? 'bad' : status === 'added' ? 'good' : 'info'}>{status}</Badge>
+                      <Text value={path} />
+                      {added !== null && removed !== null && (
+                        <span class="session-small">
+                          +{added} −{removed}
+                        </span>
+                      )}
+                    </span>
+                  </li>
+                ))}
+              </ul>
+              <Diff patch={folder.patch} />
+              {folder.shortened && <p class="muted">The rest of the changes is not shown.</p>}
+            </>
+          )}
+          <Actions>
+            <Button
+              kind="primary"
+              disabled={folder.files.length === 0}
+              onClick={() => {
+                open.value = 'merge';
+              }}
+            >
+              Merge into the workspace…
+            </Button>
+            {!isLive && (
+              <Button
+                kind="danger"
+                onClick={() => {
+                  open.value = 'discard';
+                }}
+              >
+                Discard the folder…
+              </Button>
+            )}
+          </Actions>
+          <SameData
+            command={`ambit session diff ${quoteWord(id)} --json`}
+            path={`/api/v1/sessions/${encodeURIComponent(id)}/diff`}
+          />
+        </>
+      )}
+      {open.value === 'merge' && <MergeDialog id={id} name={name} onClose={close} onDone={finish} />}
+      {open.value === 'discard' && (
+        <ActionDialog
+          title="Discard the folder"
+          name={name}
+          action={`Discard the folder of ${name}`}
+          isDanger
+          onClose={close}
+          onRun={async () => {
+            await request('DELETE /api/v1/sessions/{id}/folder', { id });
+            isGone.value = true;
+            done.value = 'The folder was discarded.';
+          }}
+        >
+          <p>All changes above are lost. They cannot be restored.</p>
+        </ActionDialog>
+      )}
+    </Card>
+  );
+}
+
+interface DialogProps extends Omit<FolderProps, 'isLive'> {
+  readonly onClose: () => void;
+  readonly onDone: (text: string) => void;
+}
+
+/** Merges after a look at what would happen to each file. */
+function MergeDialog({ id, name, onClose, onDone }: DialogProps) {
+  const prefer = useSignal<'' | 'session' | 'workspace'>('');
+  const plan = useMergePlan(id, prefer.value);
+  const files = plan.files.value;
+  return (
+    <ActionDialog
+      title="Merge into the workspace"
+      name={name}
+      action={`Merge ${name}`}
+      isWide
+      canRun={plan.fits.value}
+      onClose={onClose}
+      onRun={async () => {
+        const merged = await request('POST /api/v1/sessions/{id}/merge', { id, body: mergeBody(prefer.value, false) });
+        onDone(`${plural(merged.files.length, 'file')} merged into workspace ${merged.workspaceId}.`);
+      }}
+    >
+      <label class="field">
+        <span>If both sides changed a file</span>
+        <select
+          value={prefer.value}
+          onChange={({ currentTarget }) => {
+            prefer.value = currentTarget.value as '' | 'session' | 'workspace';
+          }}
+        >
+          <option value="">merge it, or refuse</option>
+          <option value="session">take the version of the session</option>
+          <option value="workspace">keep the version of the workspace</option>
+        </select>
+      </label>
+      {plan.error.value !== undefined && <ErrorNotice error={plan.error.value} />}
+      {files !== undefined && !plan.fits.value && (
+        <Notice tone="warn">Some files conflict, so nothing would be merged. Choose above which version to use.</Notice>
+      )}
+      {files !== undefined && (
+        <ul class="session-list">
+          {files.map(({ path, change, outcome, reason }) => (
+            <li key={path}>
+              <span class="session-line">
+                <Badge tone={outcome === 'conflict' || outcome === 'refused' ? 'bad' : 'good'}>{outcome}</Badge>
+                {makeVisible(path)} <span class="muted">{change}</span>
+              </span>
+              {reason !== undefined && <span class="session-small">{makeVisible(reason)}</span>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </ActionDialog>
+  );
+}
+
+function mergeBody(prefer: '' | 'session' | 'workspace', dryRun: boolean) {
+  return { dryRun, ...(prefer === '' ? {} : { prefer }) };
+}
+
+type MergedFile = { path: string; change: string; outcome: string; reason?: string | undefined };
+
+/** Asks what a merge would do, without doing it. */
+function useMergePlan(id: string, prefer: '' | 'session' | 'workspace') {
+  const files = useSignal<readonly MergedFile[] | undefined>(undefined);
+  const fits = useSignal(false);
+  const error = useSignal<Error | undefined>(undefined);
+  useEffect(() => {
+    let isCurrent = true;
+    void readPlan();
+    return () => {
+      isCurrent = false;
+    };
+
+    async function readPlan(): Promise<void> {
+      try {
+        const plan = await request('POST /api/v1/sessions/{id}/merge', { id, body: mergeBody(prefer, true) });
+        if (!isCurrent) return;
+        files.value = plan.files;
+        fits.value = plan.fits;
+        error.value = undefined;
+      } catch (failure) {
+        if (isCurrent) error.value = failure as Error;
+      }
+    }
+  }, [id, prefer]);
+  return { files, fits, error };
+}

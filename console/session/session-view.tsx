@@ -1,0 +1,206 @@
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { onEvent } from '../api/events.ts';
+import { type AnswerOf, RequestError } from '../api/request.ts';
+import { useRequest } from '../api/use-request.ts';
+import { hrefOf, route } from '../frame/route.ts';
+import { Badge, StateBadge, TrustBadge } from '../parts/badge.tsx';
+import { View } from '../parts/card.tsx';
+import { Answer, Empty } from '../parts/notice.tsx';
+import { quoteWord, SameData } from '../parts/same-data.tsx';
+import { Ago, Id, makeVisible, Swatch, Text, Until } from '../parts/text.tsx';
+import { SessionActions } from './actions/session-actions.tsx';
+import { SessionFolder } from './folder.tsx';
+import { ContextCards } from './side/context-cards.tsx';
+import { LimitsCard } from './side/limits-card.tsx';
+import { MessagesCard } from './side/messages-card.tsx';
+import { PoliciesCard } from './side/policies-card.tsx';
+import { ProcessesCard } from './side/processes-card.tsx';
+import { StateCard } from './side/state-card.tsx';
+import { Timeline } from './timeline/timeline.tsx';
+import './session.css';
+
+export type SessionDetails = AnswerOf<'GET /api/v1/sessions/{id}'>;
+export type EndedDetails = AnswerOf<'GET /api/v1/sessions/ended'>['sessions'][number];
+
+const refreshMs = 5000;
+
+/** Everything about one session, live or ended. */
+export function SessionView() {
+  const [, id = ''] = route.value.path;
+  const isOver = useSignal(false);
+  const ended = useRequest('GET /api/v1/sessions/ended', { query: { id } });
+  const record = ended.answer.value?.sessions[0];
+  const isLive = ended.answer.value !== undefined && record === undefined && !isOver.value;
+  const session = useRequest('GET /api/v1/sessions/{id}', { id }, { everyMs: refreshMs, when: isLive });
+  useEffect(
+    () =>
+      onEvent((type, data) => {
+        const about = (data as { session?: { id?: string } } | undefined)?.session?.id;
+        if (about !== id || type === 'created') return;
+        if (type === 'restricted') return void session.reload();
+        isOver.value = true;
+        void ended.reload();
+      }),
+    [id],
+  );
+  const failure = session.error.value;
+  const isUnknown = failure instanceof RequestError && failure.status === 404;
+  const last = session.answer.value;
+  if (record !== undefined || isOver.value || (isUnknown && last !== undefined)) {
+    return <EndedSession record={record ?? last} endedAt={record?.endedAt} reason={record?.reason} />;
+  }
+  if (isUnknown) return <UnknownSession />;
+  return (
+    <Answer of={ended}>
+      {() => <Answer of={session}>{(details) => <LiveSession details={details} onChange={session.reload} />}</Answer>}
+    </Answer>
+  );
+}
+
+function LiveSession({
+  details,
+  onChange,
+}: {
+  readonly details: SessionDetails;
+  readonly onChange: () => Promise<void>;
+}) {
+  const { id, trustLevel, activity, expiresAt } = details;
+  return (
+    <View
+      title={titleOf(details)}
+      aside={
+        <>
+          <Swatch of={id} />
+          <TrustBadge level={trustLevel} />
+          <StateBadge state="live" />
+          {activity !== null && activity.underWay > 0 && <Badge tone="info">{activity.underWay} calls under way</Badge>}
+          <span>
+            ends <Until at={expiresAt} /> without a call
+          </span>
+        </>
+      }
+      actions={<SessionActions details={details} onChange={onChange} />}
+    >
+      <SessionFacts session={details} />
+      <div class="session-columns">
+        <div class="session-main">
+          <Timeline id={id} since={details.createdAt} until={undefined} />
+          <SessionFolder id={id} name={details.name ?? id} workspaceId={details.workspaceId} isLive />
+        </div>
+        <div class="session-side">
+          <LimitsCard details={details} />
+          <ProcessesCard id={id} />
+          <ContextCards id={id} />
+          <PoliciesCard id={id} />
+          <MessagesCard id={id} />
+          <StateCard id={id} />
+        </div>
+      </div>
+      <SameData
+        command={`ambit session inspect ${quoteWord(id)} --json`}
+        path={`/api/v1/sessions/${encodeURIComponent(id)}`}
+      />
+    </View>
+  );
+}
+
+interface EndedSessionProps {
+  /** Undefined for a moment after the end. */
+  readonly record: EndedDetails | SessionDetails | undefined;
+  readonly endedAt: string | undefined;
+  readonly reason: string | undefined;
+}
+
+/** A session that has ended: its timeline comes from the journal, and its folder may have been kept. */
+function EndedSession({ record, endedAt, reason = 'ended' }: EndedSessionProps) {
+  if (record === undefined) return <p class="loading muted">Loading…</p>;
+  const { id, name, trustLevel, createdAt, workspaceId } = record;
+  return (
+    <View
+      title={titleOf(record)}
+      aside={
+        <>
+          <Swatch of={id} />
+          <TrustBadge level={trustLevel} />
+          <StateBadge state={reason} />
+          {endedAt !== undefined && <Ago at={endedAt} />}
+        </>
+      }
+    >
+      <SessionFacts session={record} />
+      <Timeline id={id} since={createdAt} until={endedAt ?? new Date().toISOString()} />
+      <SessionFolder id={id} name={name ?? id} workspaceId={workspaceId} isLive={false} />
+      <SameData
+        command={`ambit audit search --session ${quoteWord(id)} --json`}
+        path={`/api/v1/journal?session=${encodeURIComponent(id)}`}
+      />
+    </View>
+  );
+}
+
+function UnknownSession() {
+  return (
+    <View title="Unknown session">
+      <Empty title="There is no such session, and none that ended in the last 30 days.">
+        <a href={hrefOf(['sessions'])}>Show the sessions</a>
+      </Empty>
+    </View>
+  );
+}
+
+function titleOf({ name, id }: { readonly name: string | null; readonly id: string }): string {
+  return name === null ? `Session ${id.slice(0, 8)}` : makeVisible(name.slice(0, 100));
+}
+
+type Facts = Pick<SessionDetails, 'id' | 'userId' | 'agentId' | 'workspaceId' | 'parentId' | 'task' | 'createdAt'>;
+
+function SessionFacts({ session }: { readonly session: Facts }) {
+  const { id, userId, agentId, workspaceId, parentId, task, createdAt } = session;
+  return (
+    <div class="session-facts">
+      {task !== null && (
+        <p>
+          <Text value={task} />
+        </p>
+      )}
+      <ul>
+        <li>
+          <span class="muted">User</span>{' '}
+          <a href={hrefOf(['sessions'], { user: userId })}>
+            <Text value={userId} />
+          </a>
+        </li>
+        {agentId !== null && (
+          <li>
+            <span class="muted">Agent</span> <Text value={agentId} />
+          </li>
+        )}
+        <li>
+          <span class="muted">Workspace</span>{' '}
+          {workspaceId === null ? (
+            'none'
+          ) : (
+            <a href={hrefOf(['sessions'], { workspace: workspaceId })}>
+              <Text value={workspaceId} />
+            </a>
+          )}
+        </li>
+        {parentId !== null && (
+          <li>
+            <span class="muted">Parent</span>{' '}
+            <a href={hrefOf(['sessions', parentId])}>
+              <Swatch of={parentId} /> <Id value={parentId} />
+            </a>
+          </li>
+        )}
+        <li>
+          <span class="muted">Opened</span> <Ago at={createdAt} />
+        </li>
+        <li>
+          <span class="muted">Id</span> <code class="session-id">{id}</code>
+        </li>
+      </ul>
+    </div>
+  );
+}

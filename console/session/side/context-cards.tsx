@@ -1,0 +1,143 @@
+import type { AnswerOf } from '../../api/request.ts';
+import { useRequest } from '../../api/use-request.ts';
+import { hrefOf } from '../../frame/route.ts';
+import { Badge } from '../../parts/badge.tsx';
+import { Card } from '../../parts/card.tsx';
+import { Answer } from '../../parts/notice.tsx';
+import { Text } from '../../parts/text.tsx';
+
+type Context = AnswerOf<'GET /api/v1/sessions/{id}/context'>;
+
+const labels: Readonly<Record<string, string>> = {
+  id: 'Id',
+  name: 'Name',
+  userId: 'User',
+  agentId: 'Agent',
+  workspaceId: 'Workspace',
+  workspacePath: 'Folder',
+  trustLevel: 'Trust level',
+  permissions: 'Permissions',
+  servers: 'Servers',
+  ttlSeconds: 'Idle limit (s)',
+  endsAt: 'Ends at',
+  parentId: 'Parent',
+  task: 'Task',
+};
+
+/** The context of a session with the source of each value, its servers, and its permissions. */
+export function ContextCards({ id }: { readonly id: string }) {
+  const context = useRequest('GET /api/v1/sessions/{id}/context', { id });
+  return (
+    <Answer of={context}>
+      {(answer) => (
+        <>
+          <Card title="Context" aside={<Text value={answer.openedBy} />}>
+            <ContextValues values={answer.values} />
+          </Card>
+          <Card title="Servers">
+            <SessionServers servers={answer.servers} tools={answer.tools} />
+          </Card>
+          <Card title="Permissions">
+            <Permissions permissions={answer.permissions} />
+          </Card>
+        </>
+      )}
+    </Answer>
+  );
+}
+
+function ContextValues({ values }: Pick<Context, 'values'>) {
+  const shown = values.filter(({ name, value }) => value !== null && name !== 'id');
+  return (
+    <ul class="session-list">
+      {shown.map(({ name, value, source, limits }) => (
+        <li key={name}>
+          <span class="session-line">
+            <span class="muted">{labels[name] ?? name}</span>
+            <Text value={formatValue(value)} />
+          </span>
+          <span class="session-small">
+            from <Text value={source} />
+          </span>
+          {limits.map((limit) => (
+            <span key={limit} class="session-small">
+              <Text value={limit} />
+            </span>
+          ))}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function formatValue(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(formatValue).join(', ');
+  return JSON.stringify(value);
+}
+
+function SessionServers({ servers, tools }: Pick<Context, 'servers' | 'tools'>) {
+  if (servers.length === 0) return <p class="muted">The configuration has no servers.</p>;
+  return (
+    <ul class="session-list">
+      {servers.map(({ name, available, rule, reason, problem }) => {
+        const restricted = tools.find(({ server }) => server === name);
+        return (
+          <li key={name}>
+            <span class="session-line">
+              <a href={hrefOf(['servers', name])}>{name}</a>
+              <Badge tone={available ? 'good' : 'plain'}>{available ? 'available' : 'hidden'}</Badge>
+              {rule !== undefined && <code>{rule}</code>}
+            </span>
+            {reason !== undefined && (
+              <span class="session-small">
+                <Text value={reason} />
+              </span>
+            )}
+            {problem !== undefined && (
+              <span class="session-small">
+                <Text value={problem} />
+              </span>
+            )}
+            {restricted !== undefined && <span class="session-small">{describeRestriction(restricted)}</span>}
+          </li>
+        );
+      })}
+    </ul>
+  );
+}
+
+function describeRestriction({ allow, deny, rules }: Context['tools'][number]): string {
+  const parts = [
+    ...(allow.length === 1 && allow[0] === '*' ? [] : [`allows ${allow.join(', ') || 'no tools'}`]),
+    ...(deny.length === 0 ? [] : [`denies ${deny.join(', ')}`]),
+    ...(rules.length === 0 ? [] : [`rules: ${rules.join(', ')}`]),
+  ];
+  return parts.length === 0 ? 'Some tools need a permission.' : `Tools: ${parts.join('; ')}.`;
+}
+
+function Permissions({ permissions }: Pick<Context, 'permissions'>) {
+  if (permissions.length === 0) {
+    return <p class="muted">The session has no permissions, and no tool needs one.</p>;
+  }
+  return (
+    <ul class="session-list">
+      {permissions.map(({ permission, held, usedBy, change }) => (
+        <li key={permission}>
+          <span class="session-line">
+            <code>{permission}</code>
+            <Badge tone={held ? 'good' : 'plain'}>{held ? 'held' : 'not held'}</Badge>
+          </span>
+          {usedBy.length > 0 && (
+            <span class="session-small">
+              needed by <Text value={usedBy.join(', ')} />
+            </span>
+          )}
+          <span class="session-small">
+            <Text value={change} />
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}

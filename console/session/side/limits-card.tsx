@@ -1,0 +1,39 @@
+import { Card } from '../../parts/card.tsx';
+import { formatBytes, formatCount, formatDuration, now } from '../../parts/format.ts';
+import { Meter } from '../../parts/meter.tsx';
+import { listUsedLimits } from '../../sessions/limits.ts';
+import type { SessionDetails } from '../session-view.tsx';
+
+/** The limits of a session and how much of each is used, its life among them. */
+export function LimitsCard({ details }: { readonly details: SessionDetails }) {
+  const { createdAt, endsAt, sandbox } = details;
+  const limits = listUsedLimits({ ...details, callsSince: 0 });
+  const [start, end] = [Date.parse(createdAt), Date.parse(endsAt)];
+  return (
+    <Card title="Limits">
+      {limits.map(({ name, label, used, max }) => (
+        <Meter
+          key={name}
+          isFull
+          label={label}
+          value={used}
+          max={max}
+          format={name === 'totalBytes' ? formatBytes : formatCount}
+        />
+      ))}
+      <Meter isFull label="Lifetime" value={now.value - start} max={end - start} format={formatDuration} />
+      {sandbox !== null && sandbox.limits !== null && (
+        <ul class="session-list">
+          {Object.entries(sandbox.limits).map(([name, mechanism]) => (
+            <li key={name}>
+              <span class="session-line">
+                {name} <span class="muted">limited by {mechanism}</span>
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+      {sandbox?.refusal != null && <p class="session-small">No sandbox: {sandbox.refusal}</p>}
+    </Card>
+  );
+}

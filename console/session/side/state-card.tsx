@@ -1,0 +1,46 @@
+import { useRequest } from '../../api/use-request.ts';
+import { Badge } from '../../parts/badge.tsx';
+import { Card } from '../../parts/card.tsx';
+import { formatBytes } from '../../parts/format.ts';
+import { Answer } from '../../parts/notice.tsx';
+import { Text, Until } from '../../parts/text.tsx';
+
+/** The keys of the state that servers keep for a session. Values are not shown. */
+export function StateCard({ id }: { readonly id: string }) {
+  const state = useRequest('GET /api/v1/sessions/{id}/state', { id });
+  return (
+    <Card title="State keys">
+      <Answer of={state}>
+        {({ keys, next }) =>
+          keys.length === 0 ? (
+            <p class="muted">No tool has stored state.</p>
+          ) : (
+            <>
+              <ul class="session-list">
+                {keys.map(({ key, version, bytes, expiresAt, scope }) => (
+                  <li key={`${scope} ${key}`}>
+                    <span class="session-line">
+                      <code>
+                        <Text value={key} max={120} />
+                      </code>
+                      {scope === 'workspace' && <Badge tone="info">shared in the workspace</Badge>}
+                    </span>
+                    <span class="session-small">
+                      version {version}, {formatBytes(bytes)}
+                      {expiresAt !== null && (
+                        <>
+                          , expires <Until at={expiresAt} />
+                        </>
+                      )}
+                    </span>
+                  </li>
+                ))}
+              </ul>
+              {next !== null && <p class="muted">There are further keys.</p>}
+            </>
+          )
+        }
+      </Answer>
+    </Card>
+  );
+}

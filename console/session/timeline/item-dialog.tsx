@@ -1,0 +1,172 @@
+import type { ComponentChildren } from 'preact';
+import { hrefOf } from '../../frame/route.ts';
+import { describeEntry, type JournalEntry } from '../../journal/describe-entry.ts';
+import { Outcome } from '../../parts/badge.tsx';
+import { Facts } from '../../parts/card.tsx';
+import { Dialog } from '../../parts/dialog.tsx';
+import { formatBytes, formatDuration, formatInstant, formatMs, now } from '../../parts/format.ts';
+import { quoteWord, SameData } from '../../parts/same-data.tsx';
+import { Id, Lines, Text } from '../../parts/text.tsx';
+import type { TimelineItem } from './place-items.ts';
+
+interface ItemDialogProps {
+  readonly item: TimelineItem;
+  readonly sessionId: string;
+  readonly onClose: () => void;
+}
+
+type Row = readonly [name: string, value: ComponentChildren];
+
+/** Everything that is known about one item of the timeline. */
+export function ItemDialog({ item, sessionId, onClose }: ItemDialogProps) {
+  const { entry, lane } = item;
+  const callId = typeof entry['id'] === 'string' ? entry['id'] : undefined;
+  const query = callId === undefined ? { session: sessionId } : { id: callId };
+  return (
+    <Dialog title={titles[lane]} onClose={onClose} isWide>
+      <div class="dialog-body">
+        <p>
+          <Text value={item.label} max={1000} />
+        </p>
+        <Facts rows={entry.kind === 'call' ? describeCall(entry) : describeOther(entry)} />
+        {lane === 'processes' && <ProcessLines item={item} />}
+        <p class="session-line">
+          <a href={hrefOf(['journal'], query)}>
+            All journal lines {callId === undefined ? 'of the session' : 'of this call'}
+          </a>
+          {entry['method'] === 'tools/call' && (
+            <a href={hrefOf(['rules'], { session: sessionId, tool: toolOf(entry) })}>Test the rules for this tool</a>
+          )}
+          {typeof entry['server'] === 'string' && entry['server'] !== '*' && entry['server'] !== 'ambit' && (
+            <a href={hrefOf(['servers', entry['server']])}>Server</a>
+          )}
+          {lane === 'children' && typeof entry['sessionId'] === 'string' && (
+            <a href={hrefOf(['sessions', entry['sessionId']])}>Child session</a>
+          )}
+          {typeof entry['toSessionId'] === 'string' && (
+            <a href={hrefOf(['sessions', entry['toSessionId']])}>Recipient</a>
+          )}
+        </p>
+        <SameData
+          command={callId === undefined ? undefined : `ambit audit show ${quoteWord(callId)}`}
+          path={`/api/v1/journal?${new URLSearchParams(query)}`}
+        />
+      </div>
+    </Dialog>
+  );
+}
+
+const titles: Readonly<Record<TimelineItem['lane'], string>> = {
+  calls: 'Call',
+  refusals: 'Refusal',
+  processes: 'Process',
+  files: 'File access',
+  messages: 'Message',
+  children: 'Child session',
+  session: 'Event of the session',
+};
+
+function describeCall(entry: JournalEntry): Row[] {
+  const number = (name: string) => (typeof entry[name] === 'number' ? entry[name] : undefined);
+  const text = (name: string) => (typeof entry[name] === 'string' ? entry[name] : undefined);
+  const [ms, upstreamMs, bytesIn, bytesOut] = ['ms', 'upstreamMs', 'bytesIn', 'bytesOut'].map(number);
+  const rows: (Row | undefined)[] = [
+    ['Time', formatInstant(entry.time)],
+    ['Outcome', <Outcome value={text('outcome') ?? ''} />],
+    row('Rule', text('rule'), (rule) => <code>{<Text value={rule} />}</code>),
+    row('Claims', text('claims'), (claims) => <Claims json={claims} />),
+    row('Server', text('server'), (server) => <Text value={server} />),
+    row('Method', text('method'), (method) => <Text value={method} />),
+    row('Name', text('name'), (name) => <Text value={name} max={1000} />),
+    row('Arguments (SHA-256)', text('argsSha256'), (digest) => <code class="session-id">{digest}</code>),
+    row('Duration', ms, formatMs),
+    row('Time at the server', upstreamMs, (spent) =>
+      ms === undefined ? formatMs(spent) : `${formatMs(spent)}; Ambit itself took ${formatMs(Math.max(0, ms - spent))}`,
+    ),
+    row('Size of the request', bytesIn, formatBytes),
+    row('Size of the result', bytesOut, formatBytes),
+    row('Answered from the cache of', text('cached'), (id) => <Id value={id} />),
+    row('Client', text('era'), (era) => `${era} era, over ${text('entrance') ?? ''}`),
+    row('Process', number('pid'), String),
+    row('API key', text('keyId'), (key) => <Text value={key} />),
+    row('Correlation id', text('id'), (id) => <code class="session-id">{id}</code>),
+    row('Trace', text('traceId'), (trace) => <code class="session-id">{trace}</code>),
+  ];
+  return rows.filter((each) => each !== undefined);
+}
+
+function row<Value>(
+  name: string,
+  value: Value | undefined,
+  show: (value: Value) => ComponentChildren,
+): Row | undefined {
+  return value === undefined ? undefined : [name, show(value)];
+}
+
+/** The claims that the rule has read, with their values at that time. */
+function Claims({ json }: { readonly json: string }) {
+  const claims = readClaims(json);
+  return (
+    <ul>
+      {claims.map(([name, value]) => (
+        <li key={name}>
+          <code>{name}</code> = <Text value={value} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function readClaims(json: string): readonly (readonly [string, string])[] {
+  try {
+    return Object.entries(JSON.parse(json) as Record<string, unknown>).map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value : JSON.stringify(value),
+    ]);
+  } catch {
+    return [['claims', json]];
+  }
+}
+
+/** The fields that the view shows elsewhere or in its own form. */
+const hidden = new Set(['time', 'kind', 'sessionId', 'line', 'dropped']);
+
+function describeOther(entry: JournalEntry): Row[] {
+  const rest = Object.entries(entry).filter(([name, value]) => !hidden.has(name) && value !== undefined);
+  return [
+    ['Time', formatInstant(entry.time)],
+    ...rest.map(
+      ([name, value]): Row => [
+        name,
+        <Text value={typeof value === 'string' ? value : JSON.stringify(value)} max={2000} />,
+      ],
+    ),
+  ];
+}
+
+function toolOf(entry: JournalEntry): string {
+  const [server, name] = [String(entry['server'] ?? ''), String(entry['name'] ?? '')];
+  return server === 'ambit' || name.includes('__') ? name : `${server}__${name}`;
+}
+
+function ProcessLines({ item }: { readonly item: TimelineItem }) {
+  const { related, from, until } = item;
+  const stderr = related.filter(({ event }) => event === 'stderr').map((entry) => String(entry['line'] ?? ''));
+  const others = related.filter(({ event }) => event !== 'stderr' && event !== 'started');
+  return (
+    <>
+      <p class="muted">
+        {until === undefined
+          ? `Running for ${formatDuration(now.value - from)}.`
+          : `Ran for ${formatDuration(until - from)}.`}
+      </p>
+      {others.map((entry) => (
+        <p key={entry.time}>
+          {formatInstant(entry.time)}: <Text value={describeEntry(entry)} max={1000} />
+        </p>
+      ))}
+      <h3>Last lines on stderr</h3>
+      {stderr.length === 0 ? <p class="muted">None.</p> : <Lines value={stderr.slice(-100).join('\n')} />}
+    </>
+  );
+}

@@ -1,0 +1,160 @@
+import { describeEntry, type JournalEntry } from '../../journal/describe-entry.ts';
+
+/** The lanes of the timeline, in their order. */
+export const lanes = [
+  { name: 'calls', label: 'Calls', noun: 'call' },
+  { name: 'refusals', label: 'Refusals', noun: 'refusal' },
+  { name: 'processes', label: 'Processes', noun: 'process' },
+  { name: 'files', label: 'Files', noun: 'file access' },
+  { name: 'messages', label: 'Messages', noun: 'message' },
+  { name: 'children', label: 'Child sessions', noun: 'child session' },
+  { name: 'session', label: 'Session', noun: 'event' },
+] as const;
+
+export type LaneName = (typeof lanes)[number]['name'];
+
+/** Something that happened in a session, at one time or over a span. */
+export interface TimelineItem {
+  readonly key: string;
+  readonly lane: LaneName;
+  readonly from: number;
+  /** Undefined if it goes on. */
+  readonly until: number | undefined;
+  readonly label: string;
+  readonly tone: 'plain' | 'bad' | 'warn';
+  readonly entry: JournalEntry;
+  /** Further lines about the same thing, the oldest first. */
+  readonly related: readonly JournalEntry[];
+}
+
+/** Ambit's own refusals are codes in capitals or numbers of protocol errors; a server's errors are neither. */
+const refusalOutcome = /^(?:[A-Z][A-Z_]+|-?\d+)$/;
+
+/** Turns the lines of the journal about one session into the items of its timeline, the newest first. */
+export function placeItems(entries: readonly JournalEntry[], sessionId: string): readonly TimelineItem[] {
+  const oldestFirst = [...entries].reverse();
+  const processes = new Map<string, TimelineItem>();
+  const items: TimelineItem[] = [];
+  for (const [at, entry] of oldestFirst.entries()) {
+    if (entry.kind === 'process') addProcess(processes, entry, at);
+    else items.push(...placeEntry(entry, sessionId, at));
+  }
+  return [...items, ...processes.values()].sort((one, other) => other.from - one.from);
+}
+
+function placeEntry(entry: JournalEntry, sessionId: string, at: number): TimelineItem[] {
+  const end = Date.parse(entry.time);
+  const make = (lane: LaneName, change: Partial<TimelineItem> = {}): TimelineItem[] => [
+    {
+      key: `${entry.time} ${at}`,
+      lane,
+      from: end,
+      until: end,
+      label: describeEntry(entry),
+      tone: 'plain',
+      entry,
+      related: [],
+      ...change,
+    },
+  ];
+  const { kind } = entry;
+  if (kind === 'call') {
+    const ms = typeof entry['ms'] === 'number' ? entry['ms'] : 0;
+    const outcome = String(entry['outcome'] ?? '');
+    const isRefused = refusalOutcome.test(outcome);
+    return make(isRefused ? 'refusals' : 'calls', {
+      from: end - ms,
+      tone: isRefused ? 'bad' : outcome === 'ok' ? 'plain' : 'warn',
+    });
+  }
+  if (kind === 'push') return make('calls', { tone: entry['outcome'] === 'ok' ? 'plain' : 'warn' });
+  if (kind === 'file') return make('files', { tone: entry['decision'] === 'allowed' ? 'plain' : 'bad' });
+  if (kind === 'egress')
+    return make(entry['event'] === 'refused' ? 'refusals' : 'processes', {
+      tone: entry['event'] === 'refused' ? 'bad' : 'plain',
+    });
+  if (kind === 'refusal') return make('refusals', { tone: 'bad' });
+  if (kind !== 'session') return make('session');
+  const { event } = entry;
+  if (event === 'message-sent' || event === 'reported') return make('messages');
+  if (entry['sessionId'] !== sessionId) return entry['parentId'] === sessionId ? make('children') : [];
+  return make('session', { tone: event === 'not-resolved' ? 'warn' : 'plain' });
+}
+
+/** Joins the lines of one process into one item from its start to its end. */
+function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry, at: number): void {
+  const key = `${String(entry['server'])} ${String(entry['pid'] ?? entry.time)}`;
+  const time = Date.parse(entry.time);
+  const { event } = entry;
+  const before = processes.get(key);
+  const isBad = event === 'start-failed' || event === 'endless-line' || event === 'unreadable-lines';
+  if (before === undefined || (event === 'started' && before.until !== undefined)) {
+    const ms = typeof entry['ms'] === 'number' ? entry['ms'] : 0;
+    processes.set(before === undefined ? key : `${key} ${at}`, {
+      key: `process ${key} ${at}`,
+      lane: 'processes',
+      from: time - ms,
+      until: isBad || event === 'ended' ? time : undefined,
+      label: describeEntry(entry),
+      tone: isBad ? 'bad' : 'plain',
+      entry,
+      related: [entry],
+    });
+    return;
+  }
+  processes.set(key, {
+    ...before,
+    until: event === 'ended' ? time : before.until,
+    tone: isBad ? 'bad' : before.tone,
+    related: [...before.related, entry],
+  });
+}
+
+/** An item, or several that are too close to be drawn apart. */
+export interface Bar {
+  readonly key: string;
+  /** Pixels from the start of the lane. */
+  readonly left: number;
+  readonly width: number;
+  readonly row: number;
+  readonly items: readonly TimelineItem[];
+}
+
+const minWidth = 6;
+const maxRows = 4;
+/** With so many items in a lane, those that touch are drawn as one. */
+const joinFrom = 120;
+
+/** Computes the bars of a lane. Bars are never thinner than 6 px; those that overlap stand below each other. */
+export function computeBars(
+  items: readonly TimelineItem[],
+  from: number,
+  until: number,
+  width: number,
+): readonly Bar[] {
+  const scale = width / Math.max(1, until - from);
+  const inside = items.filter((item) => item.from <= until && (item.until ?? until) >= from);
+  const placed = inside
+    .map((item) => {
+      const left = Math.min(Math.max(0, (item.from - from) * scale), width - minWidth);
+      const right = Math.min(width, ((item.until ?? until) - from) * scale);
+      return { item, left, width: Math.max(minWidth, right - left) };
+    })
+    .sort((one, other) => one.left - other.left);
+  const bars: Bar[] = [];
+  const ends: number[] = [];
+  const isJoined = placed.length > joinFrom;
+  for (const { item, left, width: own } of placed) {
+    const last = bars.at(-1);
+    if (isJoined && last !== undefined && left < last.left + last.width + 1) {
+      const right = Math.max(last.left + last.width, left + own);
+      bars[bars.length - 1] = { ...last, width: right - last.left, items: [...last.items, item] };
+      continue;
+    }
+    const free = ends.findIndex((end) => end < left);
+    const row = free !== -1 ? free : ends.length < maxRows ? ends.length : maxRows - 1;
+    ends[row] = left + own;
+    bars.push({ key: item.key, left, width: own, row: isJoined ? 0 : row, items: [item] });
+  }
+  return bars;
+}

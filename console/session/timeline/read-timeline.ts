@@ -1,0 +1,116 @@
+import { type Signal, useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { isPaused } from '../../api/events.ts';
+import { request } from '../../api/request.ts';
+import type { JournalEntry } from '../../journal/describe-entry.ts';
+
+/** The journal lines of a session in a span of time. */
+export interface TimelineEntries {
+  readonly entries: Signal<readonly JournalEntry[]>;
+  readonly error: Signal<Error | undefined>;
+  readonly isLoading: Signal<boolean>;
+  /** True if the span has more lines than are shown. */
+  readonly isCut: Signal<boolean>;
+}
+
+interface Span {
+  readonly id: string;
+  /** Milliseconds since 1970. */
+  readonly from: number;
+  /** Undefined for a span that goes on. */
+  readonly until: number | undefined;
+}
+
+const pageSize = 200;
+const maxEntries = 3000;
+const maxPages = 60;
+const pollMs = 2000;
+/** Lines of several processes may be written a little late. */
+const lateMs = 1500;
+
+/** Reads the lines of the span, and then the new ones while the span goes on. */
+export function useTimelineEntries({ id, from, until }: Span): TimelineEntries {
+  const entries = useSignal<readonly JournalEntry[]>([]);
+  const error = useSignal<Error | undefined>(undefined);
+  const isLoading = useSignal(true);
+  const isCut = useSignal(false);
+  const latest = useRef({ from, until });
+  latest.current = { from, until };
+  // A span that moves on with the time is read again only when it gets longer.
+  const length = until === undefined ? Math.round((Date.now() - from) / 60_000) : `${from}-${until}`;
+
+  useEffect(() => {
+    const controller = new AbortController();
+    const known = new Map<string, JournalEntry>();
+    let newest = '';
+    const add = (found: readonly JournalEntry[]) => {
+      for (const entry of found) {
+        known.set(JSON.stringify(entry), entry);
+        if (entry.time > newest) newest = entry.time;
+      }
+      const start = new Date(latest.current.from).toISOString();
+      const sorted = [...known.values()].sort((one, other) => (one.time < other.time ? 1 : -1));
+      isCut.value = isCut.value || sorted.length > maxEntries;
+      entries.value = sorted.slice(0, maxEntries);
+      if (known.size <= maxEntries + pageSize) return;
+      for (const [key, { time }] of known) if (time < start) known.delete(key);
+    };
+    const readSpan = async (since: number) => {
+      const span = { since: new Date(since).toISOString(), ...spanEnd(latest.current.until) };
+      isCut.value = (await readPages({ ...span, session: id }, controller.signal, add)) || isCut.value;
+      await readPages({ ...span, kind: 'session', words: id }, controller.signal, add);
+    };
+    const run = async (since: number) => {
+      try {
+        await readSpan(since);
+        error.value = undefined;
+      } catch (failure) {
+        if (!controller.signal.aborted) error.value = failure as Error;
+      }
+    };
+    entries.value = [];
+    isCut.value = false;
+    isLoading.value = true;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const poll = async () => {
+      if (document.visibilityState === 'visible' && !isPaused.peek()) {
+        await run(newest === '' ? latest.current.from : Date.parse(newest) - lateMs);
+      }
+      if (!controller.signal.aborted) timer = setTimeout(() => void poll(), pollMs);
+    };
+    void run(from).then(() => {
+      isLoading.value = false;
+      if (until === undefined && !controller.signal.aborted) timer = setTimeout(() => void poll(), pollMs);
+    });
+    return () => {
+      controller.abort();
+      clearTimeout(timer);
+    };
+  }, [id, length]);
+  return { entries, error, isLoading, isCut };
+}
+
+function spanEnd(until: number | undefined): { until?: string } {
+  return until === undefined ? {} : { until: new Date(until).toISOString() };
+}
+
+type Query = Readonly<Record<string, string>>;
+
+/** Reads pages until the span is read or there are enough lines. Returns true if there are more. */
+async function readPages(
+  query: Query,
+  signal: AbortSignal,
+  add: (found: readonly JournalEntry[]) => void,
+): Promise<boolean> {
+  let [before, count] = [undefined as string | undefined, 0];
+  for (let page = 0; page < maxPages; page++) {
+    const asked = { ...query, limit: pageSize, ...(before === undefined ? {} : { before }) };
+    const { entries, next } = await request('GET /api/v1/journal', { query: asked as never, signal });
+    add(entries);
+    count += entries.length;
+    if (next === null) return false;
+    if (count >= maxEntries) return true;
+    before = next;
+  }
+  return true;
+}

@@ -1,0 +1,127 @@
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { type AnswerOf, pathOf, request } from '../api/request.ts';
+import { hrefOf, readQuery } from '../frame/route.ts';
+import { StateBadge, TrustBadge } from '../parts/badge.tsx';
+import { Button } from '../parts/button.tsx';
+import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
+import { formatDuration } from '../parts/format.ts';
+import { Empty, ErrorNotice } from '../parts/notice.tsx';
+import { quoteWord, SameData } from '../parts/same-data.tsx';
+import { Table } from '../parts/table.tsx';
+import { Ago, Text } from '../parts/text.tsx';
+import { SessionName } from './session-columns.tsx';
+
+type EndedSession = AnswerOf<'GET /api/v1/sessions/ended'>['sessions'][number];
+
+const dayMs = 86_400_000;
+const pageSize = 100;
+const spans = [
+  ['', 'Last 7 days', 7],
+  ['1', 'Last 24 hours', 1],
+  ['30', 'Last 30 days', 30],
+] as const;
+
+/** The sessions that ended in the last days, the latest first. */
+export function EndedSessions() {
+  const [user, workspace, days] = ['user', 'workspace', 'days'].map(readQuery) as [string, string, string];
+  const [, , span = 7] = spans.find(([value]) => value === days) ?? [];
+  const rows = useSignal<readonly EndedSession[]>([]);
+  const next = useSignal<string | null>(null);
+  const isLoading = useSignal(true);
+  const error = useSignal<Error | undefined>(undefined);
+  const query = {
+    since: new Date(Date.now() - span * dayMs).toISOString(),
+    ...(user === '' ? {} : { user }),
+    ...(workspace === '' ? {} : { workspace }),
+  };
+
+  const load = async (after?: string) => {
+    isLoading.value = true;
+    try {
+      let page = after;
+      let found = 0;
+      // A page may be empty and not the last.
+      do {
+        const answer = await request('GET /api/v1/sessions/ended', {
+          query: { ...query, limit: String(pageSize), ...(page === undefined ? {} : { after: page }) },
+        });
+        rows.value = page === undefined ? answer.sessions : [...rows.value, ...answer.sessions];
+        next.value = answer.next;
+        page = answer.next ?? undefined;
+        found += answer.sessions.length;
+      } while (found === 0 && page !== undefined);
+      error.value = undefined;
+    } catch (failure) {
+      error.value = failure as Error;
+    } finally {
+      isLoading.value = false;
+    }
+  };
+  useEffect(() => {
+    rows.value = [];
+    void load();
+  }, [user, workspace, span]);
+
+  return (
+    <>
+      <Filters>
+        <TextFilter name="user" label="User" />
+        <TextFilter name="workspace" label="Workspace" />
+        <ChoiceFilter name="days" label="Ended in" options={spans.map(([value, label]) => [value, label] as const)} />
+      </Filters>
+      {error.value !== undefined && <ErrorNotice error={error.value} onRetry={() => void load()} />}
+      {rows.value.length === 0 && !isLoading.value && error.value === undefined && (
+        <Empty title="No session has ended in this time.">
+          <a href={hrefOf(['sessions'])}>Show the live sessions</a>
+        </Empty>
+      )}
+      {rows.value.length > 0 && (
+        <section class="card card-flush">
+          <Table
+            caption="Ended sessions"
+            rows={rows.value}
+            keyOf={({ id }) => id}
+            columns={[
+              { label: 'Session', cell: (session) => <SessionName session={{ ...session, children: 0 }} /> },
+              { label: 'User', cell: ({ userId }) => <Text value={userId} max={60} /> },
+              { label: 'Agent', from: 'desktop', cell: ({ agentId }) => <Text value={agentId ?? 'none'} max={60} /> },
+              {
+                label: 'Workspace',
+                from: 'tablet',
+                cell: ({ workspaceId }) => <Text value={workspaceId ?? 'none'} max={60} />,
+              },
+              { label: 'Trust', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
+              { label: 'Task', from: 'desktop', cell: ({ task }) => <Text value={task ?? ''} max={80} /> },
+              {
+                label: 'Lived',
+                from: 'tablet',
+                cell: ({ createdAt, endedAt }) => formatDuration(Date.parse(endedAt) - Date.parse(createdAt)),
+              },
+              { label: 'Ended', cell: ({ endedAt }) => <Ago at={endedAt} /> },
+              { label: 'Why', cell: ({ reason }) => <StateBadge state={reason} /> },
+            ]}
+          />
+        </section>
+      )}
+      {isLoading.value && (
+        <p class="loading muted" role="status">
+          Loading…
+        </p>
+      )}
+      {next.value !== null && !isLoading.value && (
+        <Button onClick={() => void load(next.value ?? undefined)}>Load older sessions</Button>
+      )}
+      <SameData
+        command={[
+          `ambit session list --ended --json --since ${span}d`,
+          user && `--user ${quoteWord(user)}`,
+          workspace && `--workspace ${quoteWord(workspace)}`,
+        ]
+          .filter(Boolean)
+          .join(' ')}
+        path={pathOf('GET /api/v1/sessions/ended', { query })}
+      />
+    </>
+  );
+}

@@ -1,0 +1,37 @@
+import { countCalls, type LiveSession } from './live-sessions.ts';
+
+/** A limit of a session with how much of it is used. */
+export interface UsedLimit {
+  readonly name: string;
+  readonly label: string;
+  readonly used: number;
+  readonly max: number;
+  /** The used part, from 0 to 1 and more. */
+  readonly part: number;
+}
+
+/** The slots of ten seconds that make a minute. */
+const minuteSlots = 6;
+
+/** Lists the limits of a session. A limit that is not set is left out. */
+export function listUsedLimits(session: LiveSession): readonly UsedLimit[] {
+  const { limits, usage, activity } = session;
+  const recent = activity?.recent.slice(-minuteSlots).reduce((sum, count) => sum + count, 0) ?? 0;
+  const all: readonly (readonly [string, string, number, number | null | undefined])[] = [
+    ['callsPerMinute', 'Calls in the last minute', recent, limits?.callsPerMinute],
+    ['concurrentCalls', 'Calls under way', activity?.underWay ?? 0, limits?.concurrentCalls],
+    ['totalCalls', 'Calls in all', countCalls(session), limits?.totalCalls],
+    ['totalBytes', 'Bytes in all', usage?.bytes ?? 0, limits?.totalBytes],
+  ];
+  return all.flatMap(([name, label, used, max]) =>
+    max === null || max === undefined ? [] : [{ name, label, used, max, part: max === 0 ? 1 : used / max }],
+  );
+}
+
+/** Finds the limit of which the greatest part is used. */
+export function findNearestLimit(session: LiveSession): UsedLimit | undefined {
+  return listUsedLimits(session).reduce<UsedLimit | undefined>(
+    (nearest, limit) => (nearest === undefined || limit.part > nearest.part ? limit : nearest),
+    undefined,
+  );
+}

@@ -1,0 +1,147 @@
+import { effect, signal } from '@preact/signals';
+import { isPaused, onEvent } from '../api/events.ts';
+import { type AnswerOf, request } from '../api/request.ts';
+import { signedIn } from '../sign-in/signed-in.ts';
+
+type ListedSession = AnswerOf<'GET /api/v1/sessions'>['sessions'][number];
+export type Activity = NonNullable<ListedSession['activity']>;
+
+/** A live session, with what it does now. */
+export interface LiveSession extends Omit<ListedSession, 'activity' | 'children'> {
+  readonly activity: Activity | null;
+  /** The calls that this console has heard of since `usage` was read. */
+  readonly callsSince: number;
+  readonly children: number;
+}
+
+interface GatewayNow {
+  readonly processes: number;
+  readonly callsPerSecond: number;
+}
+
+/** All live sessions, the newest first. Undefined until they have been read. */
+export const liveSessions = signal<readonly LiveSession[] | undefined>(undefined);
+export const liveError = signal<Error | undefined>(undefined);
+/** The latest figures of the gateway from the event stream. */
+export const gatewayNow = signal<GatewayNow | undefined>(undefined);
+
+const byId = new Map<string, LiveSession>();
+const pageSize = 1000;
+/** Rows are drawn again at most this often, however many events come. */
+const drawEveryMs = 500;
+let drawing: ReturnType<typeof setTimeout> | undefined;
+let reading: Promise<void> | undefined;
+/** Ids that ended while the list was being read: a page that was made before must not bring them back. */
+const endedMeanwhile = new Set<string>();
+
+/** Reads all pages and replaces the list. Requests that come meanwhile share the result. */
+export function reloadSessions(): Promise<void> {
+  reading ??= readAll().finally(() => {
+    reading = undefined;
+  });
+  return reading;
+}
+
+async function readAll(): Promise<void> {
+  endedMeanwhile.clear();
+  const found = new Map<string, LiveSession>();
+  try {
+    let after: string | undefined;
+    do {
+      const query = { include: 'activity,usage', limit: String(pageSize), ...(after === undefined ? {} : { after }) };
+      const page = await request('GET /api/v1/sessions', { query });
+      for (const session of page.sessions) found.set(session.id, createRow(session));
+      after = page.next ?? undefined;
+    } while (after !== undefined);
+    liveError.value = undefined;
+  } catch (error) {
+    liveError.value = error as Error;
+    return;
+  }
+  for (const id of endedMeanwhile) found.delete(id);
+  byId.clear();
+  for (const [id, row] of found) byId.set(id, row);
+  draw();
+}
+
+function createRow(session: ListedSession): LiveSession {
+  const { activity = null, children = 0, ...rest } = session;
+  return { ...rest, activity, children, callsSince: 0 };
+}
+
+function draw(): void {
+  clearTimeout(drawing);
+  drawing = undefined;
+  const children = new Map<string, number>();
+  for (const { parentId } of byId.values()) {
+    if (parentId !== null) children.set(parentId, (children.get(parentId) ?? 0) + 1);
+  }
+  for (const [id, row] of byId) {
+    const count = children.get(id) ?? 0;
+    if (row.children !== count) byId.set(id, { ...row, children: count });
+  }
+  liveSessions.value = [...byId.values()].sort((one, other) => (one.createdAt < other.createdAt ? 1 : -1));
+}
+
+function drawSoon(): void {
+  drawing ??= setTimeout(draw, drawEveryMs);
+}
+
+interface SessionEvent {
+  readonly session?: ListedSession | { readonly id: string };
+}
+
+function applySessionEvent(type: string, { session }: SessionEvent): void {
+  if (session === undefined) return;
+  if (type === 'created' || type === 'restricted') {
+    if (!('userId' in session)) return;
+    const before = byId.get(session.id);
+    byId.set(session.id, before === undefined ? createRow(session) : { ...before, ...session, ...keepLive(before) });
+  } else {
+    byId.delete(session.id);
+    endedMeanwhile.add(session.id);
+  }
+  drawSoon();
+}
+
+function keepLive({ activity, children, callsSince }: LiveSession) {
+  return { activity, children, callsSince };
+}
+
+function applyActivity(changed: readonly (Activity & { readonly id: string })[]): void {
+  for (const { id, ...activity } of changed) {
+    const row = byId.get(id);
+    if (row === undefined) continue;
+    const callsSince = row.callsSince + Math.max(0, activity.calls - (row.activity?.calls ?? 0));
+    byId.set(id, { ...row, activity, callsSince });
+  }
+  if (changed.length > 0) drawSoon();
+}
+
+onEvent((type, data) => {
+  if (type === 'resync') void reloadSessions();
+  else if (type === 'activity') applyActivity((data as { sessions: (Activity & { id: string })[] }).sessions);
+  else if (type === 'gateway') gatewayNow.value = data as GatewayNow;
+  else if (liveSessions.peek() !== undefined || reading !== undefined) applySessionEvent(type, data as SessionEvent);
+});
+
+/** Nothing of one sign-in is shown to the next. */
+effect(() => {
+  if (signedIn.value !== undefined) return;
+  byId.clear();
+  liveSessions.value = undefined;
+});
+
+const slotMs = 10_000;
+
+/** The calls of the last five minutes as they are at this time: the counts of a silent session move on. */
+export function ageRecent({ recent, recentUntil }: Activity, now: number): readonly number[] {
+  const passed = Math.floor((now - Date.parse(recentUntil)) / slotMs) + 1;
+  if (passed <= 0 || isPaused.peek()) return recent;
+  return [...recent.slice(passed), ...new Array<number>(Math.min(passed, recent.length)).fill(0)];
+}
+
+/** Counts the calls of a session: those of all gateways when it was read, and those that this console heard of since. */
+export function countCalls({ usage, callsSince, activity }: LiveSession): number {
+  return usage === null || usage === undefined ? (activity?.calls ?? 0) : usage.calls + callsSince;
+}

@@ -1,0 +1,121 @@
+import { useComputed } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { hrefOf, readQuery } from '../frame/route.ts';
+import { View } from '../parts/card.tsx';
+import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
+import { plural } from '../parts/format.ts';
+import { Empty, ErrorNotice } from '../parts/notice.tsx';
+import { quoteWord, SameData } from '../parts/same-data.tsx';
+import { WindowedTable } from '../parts/table.tsx';
+import { Tabs } from '../parts/tabs.tsx';
+import { EndedSessions } from './ended-sessions.tsx';
+import { chooseSessions, readSessionFilter, sortings } from './filter-sessions.ts';
+import { liveError, liveSessions, reloadSessions } from './live-sessions.ts';
+import { sessionColumns } from './session-columns.tsx';
+import './sessions.css';
+
+/** All sessions: the live ones, as they work, and those that ended in the last days. */
+export function SessionList() {
+  const state = readQuery('state') === 'ended' ? 'ended' : 'live';
+  const kept = { user: readQuery('user'), workspace: readQuery('workspace') };
+  const count = liveSessions.value?.length;
+  return (
+    <View title="Sessions" aside={count === undefined ? undefined : <span>{plural(count, 'live session')}</span>}>
+      <Tabs
+        label="Sessions"
+        current={state}
+        tabs={[
+          { name: 'live', label: 'Live', href: hrefOf(['sessions'], kept) },
+          { name: 'ended', label: 'Ended', href: hrefOf(['sessions'], { state: 'ended', ...kept }) },
+        ]}
+      />
+      {state === 'live' ? <LiveSessions /> : <EndedSessions />}
+    </View>
+  );
+}
+
+function LiveSessions() {
+  useEffect(() => {
+    if (liveSessions.peek() === undefined) void reloadSessions();
+  }, []);
+  const filter = readSessionFilter();
+  const key = JSON.stringify(filter);
+  const shown = useComputed(() => chooseSessions(liveSessions.value ?? [], readSessionFilter()));
+  const all = liveSessions.value;
+  const rows = shown.value;
+  const { user, workspace } = filter;
+  return (
+    <>
+      <Filters>
+        <TextFilter name="text" label="Name, user, agent, task or id" placeholder="Find a session" />
+        <TextFilter name="user" label="User" />
+        <TextFilter name="workspace" label="Workspace" />
+        <ChoiceFilter
+          name="trust"
+          label="Trust level"
+          options={[
+            ['', 'All'],
+            ['direct', 'Direct'],
+            ['sandboxed', 'Sandboxed'],
+          ]}
+        />
+        <ChoiceFilter
+          name="show"
+          label="Show"
+          options={[
+            ['', 'All'],
+            ['active', 'With calls in the last 5 minutes'],
+            ['errors', 'With errors'],
+            ['limits', 'Near a limit'],
+            ['roots', 'Without a parent'],
+          ]}
+        />
+        <ChoiceFilter name="sort" label="Order" options={sortings.map(({ name, label }) => [name, label] as const)} />
+      </Filters>
+      {liveError.value !== undefined && <ErrorNotice error={liveError.value} onRetry={() => void reloadSessions()} />}
+      {all === undefined && liveError.value === undefined && (
+        <p class="loading muted" role="status">
+          Loading…
+        </p>
+      )}
+      {all !== undefined && all.length === 0 && (
+        <Empty title="There are no live sessions.">
+          <p>
+            Open one with <code>ambit session create --workspace NAME</code>, or let an agent connect with an API key.
+          </p>
+        </Empty>
+      )}
+      {all !== undefined && all.length > 0 && rows.length === 0 && (
+        <Empty title="No session matches these filters.">
+          <a href={hrefOf(['sessions'])}>Show all sessions</a>
+        </Empty>
+      )}
+      {rows.length > 0 && (
+        <>
+          {rows.length !== all?.length && (
+            <p class="muted" role="status">
+              {plural(rows.length, 'session')} of {all?.length}
+            </p>
+          )}
+          <WindowedTable
+            key={key}
+            caption="Live sessions"
+            columns={sessionColumns}
+            rows={rows}
+            keyOf={({ id }) => id}
+          />
+        </>
+      )}
+      <SameData
+        command={[
+          'ambit session list --json',
+          user && `--user ${quoteWord(user)}`,
+          workspace && `--workspace ${quoteWord(workspace)}`,
+        ]
+          .filter(Boolean)
+          .join(' ')}
+        path="/api/v1/sessions?include=activity,usage"
+      />
+    </>
+  );
+}

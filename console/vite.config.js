@@ -1,0 +1,35 @@
+import { join } from 'node:path';
+import { defineConfig } from 'vite';
+import { consolePackages } from '../scripts/console-packages.js';
+
+/** Fails the build if the code of another package would be published: its terms would be missing. */
+const knownPackages = {
+  name: 'known-packages',
+  generateBundle(_options, bundle) {
+    const modules = Object.values(bundle).flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+    const names = modules.flatMap((id) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(id)?.[1] ?? []);
+    const unknown = [...new Set(names)].filter((name) => !consolePackages.includes(name));
+    if (unknown.length > 0) this.error(`Not meant to be in the console: ${unknown.join(', ')}`);
+  },
+};
+
+/** Builds the console into dist/console, which `ambit serve` serves at "/". */
+export default defineConfig({
+  root: import.meta.dirname,
+  // Addresses are relative to the page, so that a proxy can serve the gateway below a path.
+  base: './',
+  publicDir: 'public',
+  logLevel: 'warn',
+  plugins: [knownPackages],
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  build: {
+    outDir: join(import.meta.dirname, '..', 'dist', 'console'),
+    emptyOutDir: true,
+    target: 'es2023',
+    sourcemap: false,
+    // The content security policy of the page allows neither inline scripts nor data addresses for styles.
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+  },
+});
