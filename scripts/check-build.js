@@ -16,7 +16,8 @@ function digestSources() {
     readdirSync(join(project, folder), { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
       .map((entry) => join(entry.parentPath, entry.name));
-  const files = [...inFolder('src'), ...inFolder('scripts'), ...settings.map((name) => join(project, name))];
+  const folders = ['src', 'console', 'scripts'];
+  const files = [...folders.flatMap(inFolder), ...settings.map((name) => join(project, name))];
   const hash = createHash('sha256');
   for (const file of files.sort())
     hash
