@@ -44,12 +44,16 @@ export function navigate(href: string): void {
   location.hash = href;
 }
 
+/** Replaces the address without a new entry in the history. */
+export function replaceAddress(href: string): void {
+  history.replaceState(null, '', href);
+  fragment.value = href;
+}
+
 /** Changes members of the query without a new entry in the history. An empty text removes a member. */
 export function setQuery(change: Query): void {
   const { path, query } = route.peek();
-  const next = hrefOf(path, { ...Object.fromEntries(query), ...change });
-  history.replaceState(null, '', next);
-  fragment.value = next;
+  replaceAddress(hrefOf(path, { ...Object.fromEntries(query), ...change }));
 }
 
 /** Reads a member of the query; an empty text if it is absent. */

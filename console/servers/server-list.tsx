@@ -141,7 +141,7 @@ export function ApprovalBadge({ server }: { readonly server: Pick<Server, 'appro
   const { approval, source } = server;
   return (
     <span class="server-approval">
-      <StateBadge state={approval} />
+      {approval === 'not needed' ? <Badge>no approval needed</Badge> : <StateBadge state={approval} />}
       {source !== 'operator' && <Badge>{source}</Badge>}
     </span>
   );

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { RequestError, send } from '../api/request.ts';
-import { hrefOf, navigate } from '../frame/route.ts';
+import { hrefOf, replaceAddress } from '../frame/route.ts';
 import { Button } from '../parts/button.tsx';
 import { ErrorNotice, Notice } from '../parts/notice.tsx';
 import { CopyButton } from '../parts/same-data.tsx';
@@ -13,7 +13,7 @@ const openCommand = 'ambit open';
 /** Takes the one-time code out of the address, so that it stays in no history. */
 function takeCode(): string | undefined {
   const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
-  if (code !== undefined) history.replaceState(null, '', hrefOf(['overview']));
+  if (code !== undefined) replaceAddress(hrefOf(['overview']));
   return code;
 }
 
@@ -28,7 +28,7 @@ async function openConsole(body: { code?: string }, credential?: string): Promis
     },
   });
   keepSignIn((await opened.json()) as SignedIn);
-  if (location.hash.startsWith('#code=') || location.hash === '') navigate(hrefOf(['overview']));
+  if (location.hash === '') replaceAddress(hrefOf(['overview']));
 }
 
 /** The first page: it holds no data, and offers the ways to sign in. */
