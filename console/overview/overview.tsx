@@ -59,7 +59,7 @@ function Now() {
   const memory = running.reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0);
   const busy = (liveSessions.value ?? []).filter(({ activity }) => (activity?.underWay ?? 0) > 0).length;
   return (
-    <section class="figures" aria-label="Now">
+    <section class="figures figures-now" aria-label="Now">
       <Figure label="Live sessions" value={formatCount(liveSessions.value?.length ?? 0)} href={hrefOf(['sessions'])} />
       <Figure label="With a call under way" value={formatCount(busy)} href={hrefOf(['sessions'], { show: 'active' })} />
       <Figure

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
+import { formatAxisTime } from './format.ts';
 import './chart.css';
 
 interface ChartSeries {
@@ -19,6 +20,7 @@ interface ChartProps {
 }
 
 const chartHeight = 180;
+const maxPoints = 20;
 
 /** Draws values over time. The drawing library is loaded with the first chart. */
 export function Chart({ title, times, series, format }: ChartProps) {
@@ -33,6 +35,7 @@ export function Chart({ title, times, series, format }: ChartProps) {
       await import('uplot/dist/uPlot.min.css');
       if (isGone) return;
       const style = getComputedStyle(element);
+      const rangeMs = (times.at(-1) ?? 0) - (times[0] ?? 0);
       const colour = (name: string) => resolveColour(element, name);
       const axis = {
         stroke: colour('--text-muted'),
@@ -47,14 +50,22 @@ export function Chart({ title, times, series, format }: ChartProps) {
           legend: { show: false },
           cursor: { y: false, drag: { x: false, y: false } },
           scales: { y: { range: (_plot, _low, high) => [0, Math.max(1, high * 1.1)] } },
-          axes: [axis, { ...axis, size: 56, values: (_plot, values) => values.map((value) => format(value)) }],
+          axes: [
+            {
+              ...axis,
+              values: (_plot, seconds) => seconds.map((second) => formatAxisTime(second * 1000, rangeMs)),
+            },
+            { ...axis, size: 56, values: (_plot, values) => values.map((value) => format(value)) },
+          ],
           series: [
             {},
-            ...series.map(({ label, colour: number, isBars }) => ({
+            ...series.map(({ label, colour: number, isBars, values }) => ({
               label,
               stroke: colour(`--chart-${number}`),
               width: isBars === true ? 0 : 2,
-              points: { show: false },
+              spanGaps: true,
+              // A value between two gaps would not be seen as a line.
+              points: { show: values.filter((value) => value !== null).length <= maxPoints, size: 5 },
               ...(isBars === true && Plot.paths.bars !== undefined
                 ? { fill: colour(`--chart-${number}`), paths: Plot.paths.bars({ size: [0.8, 60, 2] }) }
                 : {}),

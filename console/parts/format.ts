@@ -27,7 +27,7 @@ export function formatDuration(ms: number): string {
 }
 
 export function formatMs(ms: number): string {
-  if (ms >= 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  if (ms >= 1000) return `${(ms / 1000).toFixed(ms >= 10_000 ? 1 : 2)} s`;
   return ms >= 100 ? `${Math.round(ms)} ms` : `${Number(ms.toPrecision(2))} ms`;
 }
 
@@ -58,6 +58,14 @@ export function formatTime(at: number | string): string {
 export function formatInstant(at: number | string): string {
   const time = new Date(at);
   return Number.isNaN(time.getTime()) ? String(at) : time.toISOString();
+}
+
+/** Formats a time of an axis: the hour, and over several days the day. */
+export function formatAxisTime(at: number, rangeMs: number): string {
+  const time = new Date(at);
+  const clock = time.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+  if (rangeMs <= 86_400_000) return clock;
+  return rangeMs <= 2 * 86_400_000 ? `${formatDay(time)} ${clock}` : formatDay(time);
 }
 
 function formatDay(time: Date): string {
