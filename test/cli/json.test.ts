@@ -46,6 +46,8 @@ const lines = [
   'client',
   'client cursor',
   'status',
+  'stats',
+  'process list',
 ];
 
 /** Commands that need more than a gateway; these tests read their JSON. */

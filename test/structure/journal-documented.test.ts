@@ -16,7 +16,7 @@ import { hasJq } from '../needs/jq.ts';
 import { readSourceFiles } from './source-files.ts';
 
 const page = readSourceFiles('docs/reference', /^journal\.md$/)[0]?.text ?? '';
-const names = (cell: string) => [...cell.matchAll(/`([A-Za-z-]+)`/g)].map((match) => match[1] as string);
+const names = (cell: string) => [...cell.matchAll(/`([A-Za-z][A-Za-z0-9-]*)`/g)].map((match) => match[1] as string);
 
 /** Of each kind, the fields of its lines; of each of its events, where it has some. */
 interface Kind {

@@ -25,7 +25,7 @@ const statisticsQuery = z.object({
     .describe('Only this session: its id or the beginning of it, or the name of a live session.'),
 });
 
-/** What runs, and what the journal says about the past in numbers. */
+/** The running processes, and numbers about the past. */
 export const statisticsRoutes = {
   'GET /api/v1/processes': defineRoute({
     role: 'viewer',

@@ -1,6 +1,7 @@
 import { AmbitError } from '../../../errors.ts';
+import { selectTools } from './condense-tally.ts';
 import { bucketCount, estimateQuantile, spreadHistogram } from './latency-histogram.ts';
-import { maxToolRows, minuteMs, type RuleName, type Tally, type ToolName, type ToolTally } from './tally.ts';
+import { minuteMs, type RuleName, type Tally, type ToolName, type ToolTally } from './tally.ts';
 
 /** A time range of the journal, in milliseconds since 1970. */
 export interface StatisticsQuery {
@@ -180,11 +181,11 @@ function showStep(step: StepCounts) {
 
 /** Lists the most used tools. The last row is about all others. */
 function listTools(rows: readonly ToolRow[]): Statistics['tools'] {
-  const named = rows.filter(({ tool }) => tool !== null).sort((one, other) => other.calls - one.calls);
-  const further = [...named.slice(maxToolRows), ...rows.filter(({ tool }) => tool === null)];
+  const shown = selectTools(rows.filter(({ tool }) => tool !== null)).sort((one, other) => other.calls - one.calls);
+  const further = rows.filter((row) => !shown.includes(row));
   const rest: ToolRow = { server: null, tool: null, ...createCounts() };
   for (const row of further) addCounts(rest, row);
-  return [...named.slice(0, maxToolRows), ...(further.length === 0 ? [] : [rest])].map((row) => ({
+  return [...shown, ...(further.length === 0 ? [] : [rest])].map((row) => ({
     server: row.server,
     tool: row.tool,
     ...showCalls(row),

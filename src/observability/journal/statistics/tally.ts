@@ -48,7 +48,6 @@ export interface Tally {
 export const minuteMs = 60_000;
 /** The largest number of servers in a tally. */
 export const maxServers = 300;
-export const maxToolRows = 200;
 
 export function createTally(): Tally {
   return {

@@ -1,5 +1,7 @@
 import type { Readable } from 'node:stream';
-import type { Journal } from '../../../observability/journal/journal.ts';
+import { toPlainLine } from '../../../lib/text/escape-controls.ts';
+import { formatCount } from '../../../lib/text/format-count.ts';
+import type { Journal, JournalEntry } from '../../../observability/journal/journal.ts';
 
 const lineBytes = 4096;
 const linesPerWindow = 50;
@@ -109,4 +111,22 @@ export function droppedMessageCounter(
       counts.clear();
     },
   };
+}
+
+/** Reports a line of stderr, without secrets, to the journal and to others. */
+export function reportStderr(
+  fields: JournalEntry,
+  written: { readonly pid: number | undefined; readonly line: string; readonly dropped: number | undefined },
+  {
+    journal,
+    watch,
+  }: {
+    readonly journal: Pick<Journal, 'record'>;
+    readonly watch: { wrote(line: string, pid: number | undefined): void };
+  },
+): void {
+  const { pid, line, dropped } = written;
+  journal.record({ ...fields, event: 'stderr', ...written });
+  if (dropped !== undefined) watch.wrote(`(${formatCount(dropped, 'line')} left out)`, pid);
+  watch.wrote(toPlainLine(line), pid);
 }

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { type ContextKey, createContextKey } from '../../../context/for-tools/context-key.ts';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import { toPlainLine } from '../../../lib/text/escape-controls.ts';
-import { formatCount } from '../../../lib/text/format-count.ts';
 import type { Journal } from '../../../observability/journal/journal.ts';
 import { readLines } from '../../../protocol/lines/read-lines.ts';
 import { composeLine } from '../../../protocol/lines/single-line.ts';
@@ -22,7 +21,7 @@ import { openProcessChannel } from '../../../sandbox/runner.ts';
 import type { StdioServer } from '../../definition.ts';
 import type { ProcessSlot, StoppableProcess } from '../process-slots.ts';
 import { createRateLimit } from '../relay/rate-limit.ts';
-import { recordStderr } from './record-output.ts';
+import { recordStderr, reportStderr } from './record-output.ts';
 import { startError, workingFolderError } from './start-error.ts';
 import { createOutputScrubber, keepStderrTail } from './stderr-tail.ts';
 
@@ -233,9 +232,7 @@ async function startInSlot(
     throw startError(server.name, error, server.command, configuredEnv['PATH'] ?? process.env['PATH']);
   });
   const { pid } = channel;
-  const startedAt = Date.now();
-  const facts = { pid, first: channel.first ?? pid, runner: fields.runner, bounds };
-  slot.markStarted({ ...facts, sessionId: options.sessionId, startedAt });
+  slot.markStarted({ ...fields, pid, first: channel.first ?? pid, bounds, startedAt: Date.now() });
   const end = () => {
     slot.markLeaving();
     return channel.end();
@@ -278,12 +275,9 @@ async function startInSlot(
     onEnd: () => holder.listener.onSilence(),
   });
   const tail = keepStderrTail(channel.diagnostics, settings);
-  recordStderr(channel.diagnostics, (text, dropped) => {
-    const line = scrubbed(text);
-    options.journal.record({ ...fields, event: 'stderr', pid, line, dropped });
-    if (dropped !== undefined) options.watch.wrote(`(${formatCount(dropped, 'line')} left out)`, pid);
-    options.watch.wrote(toPlainLine(line), pid);
-  });
+  recordStderr(channel.diagnostics, (text, dropped) =>
+    reportStderr(fields, { pid, line: scrubbed(text), dropped }, options),
+  );
   void channel.exited.then((left) => {
     const exit = endReason === undefined ? left : { ...left, reason: endReason };
     slot.release();
@@ -302,7 +296,7 @@ async function startInSlot(
 
   return {
     pid,
-    startedAt,
+    startedAt: Date.now(),
     contextKey,
     backlog: channel.backlog,
     write: (message) => channel.write(composeLine(message)),

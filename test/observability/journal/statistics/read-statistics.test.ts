@@ -327,24 +327,34 @@ test('names that callers invent are counted together, and do not crowd out tools
   const elsewhere = Array.from({ length: 1500 }, (_, i) =>
     call(i * 20, { server: `s${i}`, outcome: 'SERVER_NOT_AVAILABLE' }),
   );
+  const repeated = Array.from({ length: 600 }, (_, i) =>
+    call(i, { name: `y${i % 250}`, outcome: 'PERMISSION_DENIED' }),
+  );
   const long = call(0, { name: 'n'.repeat(2000), outcome: '-32602' });
-  append([...invented, ...elsewhere, long, call(hour, { name: 'read' }), call(hour, { name: 'notes__read' })]);
+  append([
+    ...repeated,
+    ...invented,
+    ...elsewhere,
+    long,
+    call(hour, { name: 'read' }),
+    call(hour, { name: 'notes__read' }),
+  ]);
   const query = { since: start, until: start + 2 * hour };
-  const first = open();
-  close();
-  for (const reader of [first, open(), open()]) {
+  for (const step of ['current', 'closed', 'summarized']) {
+    if (step === 'closed') close();
+    const reader = open();
     const { tools, servers, totals } = await reader.read(query);
-    expect(totals).toMatchObject({ calls: 4503, errors: 4501, refusals: 4500 });
+    expect(totals).toMatchObject({ calls: 5103, errors: 5101, refusals: 5100 });
     expect(tools.length).toBeLessThanOrEqual(201);
     expect(tools.find(({ server, tool }) => server === 'notes' && tool === 'read')).toMatchObject({
       calls: 2,
       errors: 0,
     });
     for (const rows of [tools, servers]) {
-      expect(rows.reduce((sum, { calls }) => sum + calls, 0)).toBe(4503);
-      expect(rows.reduce((sum, { errors }) => sum + errors, 0)).toBe(4501);
+      expect(rows.reduce((sum, { calls }) => sum + calls, 0)).toBe(5103);
+      expect(rows.reduce((sum, { errors }) => sum + errors, 0)).toBe(5101);
     }
-    expect(servers.find(({ server }) => server === 'notes')?.calls).toBe(3003);
+    expect(servers.find(({ server }) => server === 'notes')?.calls).toBe(3603);
   }
 });
 
