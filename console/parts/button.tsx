@@ -38,7 +38,13 @@ export function Button({
   );
 }
 
+interface ActionsProps {
+  readonly children: ComponentChildren;
+  /** True in a row of a table: smaller, and in one line where there is space. */
+  readonly isRow?: boolean;
+}
+
 /** A row of buttons. */
-export function Actions({ children }: { readonly children: ComponentChildren }) {
-  return <div class="actions">{children}</div>;
+export function Actions({ children, isRow }: ActionsProps) {
+  return <div class={isRow === true ? 'actions actions-row' : 'actions'}>{children}</div>;
 }

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 import { readQuery, setQuery } from '../frame/route.ts';
+import { KnownValues } from './fields.tsx';
 import './filters.css';
 
 /** The filters of a view. They are always visible, and each one is a member of the address. */
@@ -16,7 +17,17 @@ interface FilterProps {
 
 const typingMs = 200;
 
-export function TextFilter({ name, label, placeholder }: FilterProps & { readonly placeholder?: string }) {
+export function TextFilter({
+  name,
+  label,
+  placeholder,
+  known,
+}: FilterProps & {
+  readonly placeholder?: string;
+  /** Known values. The browser offers them while one types. */
+  readonly known?: readonly string[];
+}) {
+  const id = useId();
   const value = readQuery(name);
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
@@ -32,6 +43,7 @@ export function TextFilter({ name, label, placeholder }: FilterProps & { readonl
         type="search"
         defaultValue={value}
         placeholder={placeholder}
+        list={known === undefined ? undefined : id}
         autocomplete="off"
         spellcheck={false}
         onInput={({ currentTarget }) => {
@@ -39,6 +51,7 @@ export function TextFilter({ name, label, placeholder }: FilterProps & { readonl
           timer.current = setTimeout(() => setQuery({ [name]: currentTarget.value }), typingMs);
         }}
       />
+      {known !== undefined && <KnownValues id={id} values={known} />}
     </label>
   );
 }

@@ -4,7 +4,16 @@ import { Button } from './button.tsx';
 import './same-data.css';
 
 /** Copies a text and says so for a moment. */
-export function CopyButton({ text, label = 'Copy' }: { readonly text: string; readonly label?: string }) {
+export function CopyButton({
+  text,
+  label = 'Copy',
+  what,
+}: {
+  readonly text: string;
+  readonly label?: string;
+  /** Names the text for screen readers. Without it, they read the beginning of the text. */
+  readonly what?: string;
+}) {
   const isCopied = useSignal(false);
   const copy = async () => {
     try {
@@ -21,7 +30,7 @@ export function CopyButton({ text, label = 'Copy' }: { readonly text: string; re
     <Button
       kind="quiet"
       onClick={() => void copy()}
-      label={isCopied.value ? 'Copied' : `${label}: ${text.slice(0, 80)}`}
+      label={isCopied.value ? 'Copied' : what === undefined ? `${label}: ${text.slice(0, 80)}` : `${label} ${what}`}
     >
       {isCopied.value ? 'Copied' : label}
     </Button>

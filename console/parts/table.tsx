@@ -9,6 +9,8 @@ export interface Column<Row> {
   readonly isNumber?: boolean;
   /** Hidden where the screen is narrower than a tablet or a desktop. */
   readonly from?: 'tablet' | 'desktop';
+  /** Names the row. In stacked rows it comes first and has no label. */
+  readonly isTitle?: boolean;
   /** The width in a windowed table, as CSS writes it. */
   readonly width?: string;
 }
@@ -22,15 +24,25 @@ interface TableProps<Row> {
   readonly isMarked?: (row: Row) => boolean;
 }
 
-function cellClass<Row>({ isNumber, from }: Column<Row>): string {
-  return `${isNumber === true ? 'number' : ''} ${from === undefined ? '' : `from-${from}`}`.trim();
+function cellClass<Row>({ isNumber, isTitle, from }: Column<Row>): string {
+  const classes = [
+    isNumber === true && 'number',
+    isTitle === true && 'cell-title',
+    from !== undefined && `from-${from}`,
+  ];
+  return classes.filter(Boolean).join(' ');
 }
 
-export function Table<Row>({ caption, columns, rows, keyOf, isMarked }: TableProps<Row>) {
+interface StackedProps {
+  /** On a narrow screen each row becomes a block that shows all columns with their labels. */
+  readonly isStacked?: boolean;
+}
+
+export function Table<Row>({ caption, columns, rows, keyOf, isMarked, isStacked }: TableProps<Row> & StackedProps) {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard
     <section class="table-scroll" aria-label={caption} tabIndex={0}>
-      <table class="table">
+      <table class={isStacked === true ? 'table table-stacked' : 'table'}>
         <caption class="hidden-visually">{caption}</caption>
         <thead>
           <tr>
@@ -45,7 +57,7 @@ export function Table<Row>({ caption, columns, rows, keyOf, isMarked }: TablePro
           {rows.map((row) => (
             <tr key={keyOf(row)} class={isMarked?.(row) === true ? 'row-marked' : undefined}>
               {columns.map((column) => (
-                <td key={column.label} class={cellClass(column)}>
+                <td key={column.label} class={cellClass(column)} data-label={column.label}>
                   {column.cell(row)}
                 </td>
               ))}

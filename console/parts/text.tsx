@@ -17,10 +17,19 @@ export function makeVisible(text: string, keep = ''): string {
  * Shows text from outside as one run that cannot reorder what stands around it. Long text is cut, with a button to show
  * the rest.
  */
-export function Text({ value, max = maxShown }: { readonly value: string; readonly max?: number }) {
+export function Text({
+  value,
+  max = maxShown,
+  keep = '',
+}: {
+  readonly value: string;
+  readonly max?: number;
+  /** Control characters that stay as they are, such as line breaks in a cell that shows them. */
+  readonly keep?: string;
+}) {
   const isOpen = useSignal(false);
   const isLong = value.length > max;
-  const shown = makeVisible(isLong && !isOpen.value ? `${value.slice(0, max)}…` : value.slice(0, 200_000));
+  const shown = makeVisible(isLong && !isOpen.value ? `${value.slice(0, max)}…` : value.slice(0, 200_000), keep);
   return (
     <>
       <bdi class="text">{shown}</bdi>
