@@ -53,6 +53,7 @@ export function Chart({ title, times, series, format }: ChartProps) {
           axes: [
             {
               ...axis,
+              size: 30,
               values: (_plot, seconds) => seconds.map((second) => formatAxisTime(second * 1000, rangeMs)),
             },
             { ...axis, size: 56, values: (_plot, values) => values.map((value) => format(value)) },
