@@ -29,7 +29,7 @@ function Frame() {
   const current = shown.value;
   return (
     <div class="frame">
-      <a class="skip" href={location.hash || '#/'} onClick={focusMain}>
+      <a class="skip" href="#main" onClick={focusMain}>
         Skip to the content
       </a>
       <Header isMenuOpen={isMenuOpen} />

@@ -11,6 +11,8 @@ const lines = [
   'session list',
   'session tree',
   'session show task',
+  'session inspect task',
+  'session message task hello',
   'session restrict task --ttl 60',
   'session diff task',
   'session merge task --dry-run',
