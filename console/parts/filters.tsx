@@ -35,6 +35,8 @@ export function TextFilter({
   useEffect(() => {
     if (field.current !== null && document.activeElement !== field.current) field.current.value = value;
   }, [value]);
+  // Another view may have opened meanwhile: its address is not that of this filter.
+  useEffect(() => () => clearTimeout(timer.current), []);
   return (
     <label class="filter">
       <span>{label}</span>

@@ -37,9 +37,18 @@ export function CopyButton({
   );
 }
 
+interface SameDataProps {
+  readonly command?: string | undefined;
+  readonly path: string;
+  /** The body, if the request is a POST. */
+  readonly body?: string | undefined;
+}
+
 /** Shows the command and the request that return what the view shows. */
-export function SameData({ command, path }: { readonly command?: string | undefined; readonly path: string }) {
-  const request = `curl -H "Authorization: Bearer $AMBIT_ADMIN_TOKEN" '${new URL(path.replace(/^\//, ''), base).href.replaceAll("'", '%27')}'`;
+export function SameData({ command, path, body }: SameDataProps) {
+  const url = new URL(path.replace(/^\//, ''), base).href.replaceAll("'", '%27');
+  const post = body === undefined ? '' : ` -H 'Content-Type: application/json' -d ${quoteWord(body)}`;
+  const request = `curl -H "Authorization: Bearer $AMBIT_ADMIN_TOKEN"${post} '${url}'`;
   const lines = [...(command === undefined ? [] : [command]), request];
   return (
     <details class="same-data">
