@@ -64,7 +64,7 @@ function describeOutcome(entry: JournalEntry): string {
   if (outcome === 'ok') return entry['cached'] === undefined ? '' : ' and answered from the cache';
   if (outcome === 'tool-error') return ', and the tool reported an error';
   if (outcome === 'server-error') return ', and the server answered with an error';
-  if (rule !== '') return `, but rule ${rule} refused it: ${outcome}`;
+  if (rule !== '' && outcome === 'PERMISSION_DENIED') return `, but rule ${rule} refused it: ${outcome}`;
   return ` without success: ${outcome}`;
 }
 
