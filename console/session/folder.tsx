@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { request } from '../api/request.ts';
+import { pathOf, request } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
@@ -12,11 +12,14 @@ import { ErrorNotice, Notice } from '../parts/notice.tsx';
 import { quoteWord, SameData } from '../parts/same-data.tsx';
 import { makeVisible, Text } from '../parts/text.tsx';
 import { isAdmin } from '../sign-in/signed-in.ts';
+import './session.css';
 
 interface FolderProps {
   readonly id: string;
   readonly name: string;
   readonly isLive: boolean;
+  /** Called after a merge or a discard. */
+  readonly onChange?: () => void;
 }
 
 /** The own folder of a session, if it has one. Most sessions work in the folder of their workspace. */
@@ -24,12 +27,14 @@ export function SessionFolder({ workspaceId, ...folder }: FolderProps & { readon
   const isAsked = workspaceId !== null && isAdmin.value;
   const workspace = useRequest('GET /api/v1/workspaces/{id}', { id: workspaceId ?? '' }, { when: isAsked });
   const hasOwn = workspace.answer.value?.folders.some(({ sessionId }) => sessionId === folder.id) === true;
-  return hasOwn ? <OwnFolder {...folder} /> : null;
+  return hasOwn && workspaceId !== null ? <OwnFolder {...folder} workspaceId={workspaceId} /> : null;
 }
 
 /** The unmerged changes in the own folder of a session, and what can be done with them. */
-function OwnFolder({ id, name, isLive }: FolderProps) {
-  const diff = useRequest('GET /api/v1/sessions/{id}/diff', { id });
+function OwnFolder({ id, name, isLive, workspaceId, onChange }: FolderProps & { readonly workspaceId: string }) {
+  // A session that moved between workspaces has a folder in each.
+  const which = { id, query: { workspace: workspaceId } };
+  const diff = useRequest('GET /api/v1/sessions/{id}/diff', which);
   const open = useSignal<'merge' | 'discard' | undefined>(undefined);
   const done = useSignal('');
   const failure = diff.error.value;
@@ -40,7 +45,10 @@ function OwnFolder({ id, name, isLive }: FolderProps) {
   };
   const finish = (text: string) => {
     done.value = text;
-    void diff.reload();
+    onChange?.();
+    if (isLive) void diff.reload();
+    // A kept folder may be deleted once nothing is left to merge.
+    else isGone.value = true;
   };
   return (
     <Card
@@ -104,12 +112,14 @@ function OwnFolder({ id, name, isLive }: FolderProps) {
             )}
           </Actions>
           <SameData
-            command={`ambit session diff ${quoteWord(id)} --json`}
-            path={`/api/v1/sessions/${encodeURIComponent(id)}/diff`}
+            command={`ambit session diff ${quoteWord(id)} --workspace ${quoteWord(workspaceId)} --json`}
+            path={pathOf('GET /api/v1/sessions/{id}/diff', which)}
           />
         </>
       )}
-      {open.value === 'merge' && <MergeDialog id={id} name={name} onClose={close} onDone={finish} />}
+      {open.value === 'merge' && (
+        <MergeDialog id={id} name={name} workspaceId={workspaceId} onClose={close} onDone={finish} />
+      )}
       {open.value === 'discard' && (
         <ActionDialog
           title="Discard the folder"
@@ -118,7 +128,8 @@ function OwnFolder({ id, name, isLive }: FolderProps) {
           isDanger
           onClose={close}
           onRun={async () => {
-            await request('DELETE /api/v1/sessions/{id}/folder', { id });
+            await request('DELETE /api/v1/sessions/{id}/folder', which);
+            onChange?.();
             isGone.value = true;
             done.value = 'The folder was discarded.';
           }}
@@ -130,15 +141,16 @@ function OwnFolder({ id, name, isLive }: FolderProps) {
   );
 }
 
-interface DialogProps extends Omit<FolderProps, 'isLive'> {
+interface DialogProps extends Pick<FolderProps, 'id' | 'name'> {
+  readonly workspaceId: string;
   readonly onClose: () => void;
   readonly onDone: (text: string) => void;
 }
 
 /** Merges after a look at what would happen to each file. */
-function MergeDialog({ id, name, onClose, onDone }: DialogProps) {
+function MergeDialog({ id, name, workspaceId, onClose, onDone }: DialogProps) {
   const prefer = useSignal<'' | 'session' | 'workspace'>('');
-  const plan = useMergePlan(id, prefer.value);
+  const plan = useMergePlan(id, workspaceId, prefer.value);
   const files = plan.files.value;
   return (
     <ActionDialog
@@ -149,7 +161,10 @@ function MergeDialog({ id, name, onClose, onDone }: DialogProps) {
       canRun={plan.fits.value}
       onClose={onClose}
       onRun={async () => {
-        const merged = await request('POST /api/v1/sessions/{id}/merge', { id, body: mergeBody(prefer.value, false) });
+        const merged = await request('POST /api/v1/sessions/{id}/merge', {
+          id,
+          body: mergeBody(workspaceId, prefer.value, false),
+        });
         onDone(`${plural(merged.files.length, 'file')} merged into workspace ${merged.workspaceId}.`);
       }}
     >
@@ -187,14 +202,14 @@ function MergeDialog({ id, name, onClose, onDone }: DialogProps) {
   );
 }
 
-function mergeBody(prefer: '' | 'session' | 'workspace', dryRun: boolean) {
-  return { dryRun, ...(prefer === '' ? {} : { prefer }) };
+function mergeBody(workspace: string, prefer: '' | 'session' | 'workspace', dryRun: boolean) {
+  return { workspace, dryRun, ...(prefer === '' ? {} : { prefer }) };
 }
 
 type MergedFile = { path: string; change: string; outcome: string; reason?: string | undefined };
 
 /** Asks what a merge would do, without doing it. */
-function useMergePlan(id: string, prefer: '' | 'session' | 'workspace') {
+function useMergePlan(id: string, workspaceId: string, prefer: '' | 'session' | 'workspace') {
   const files = useSignal<readonly MergedFile[] | undefined>(undefined);
   const fits = useSignal(false);
   const error = useSignal<Error | undefined>(undefined);
@@ -207,7 +222,10 @@ function useMergePlan(id: string, prefer: '' | 'session' | 'workspace') {
 
     async function readPlan(): Promise<void> {
       try {
-        const plan = await request('POST /api/v1/sessions/{id}/merge', { id, body: mergeBody(prefer, true) });
+        const plan = await request('POST /api/v1/sessions/{id}/merge', {
+          id,
+          body: mergeBody(workspaceId, prefer, true),
+        });
         if (!isCurrent) return;
         files.value = plan.files;
         fits.value = plan.fits;
@@ -216,6 +234,6 @@ function useMergePlan(id: string, prefer: '' | 'session' | 'workspace') {
         if (isCurrent) error.value = failure as Error;
       }
     }
-  }, [id, prefer]);
+  }, [id, workspaceId, prefer]);
   return { files, fits, error };
 }
