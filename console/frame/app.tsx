@@ -29,7 +29,7 @@ function Frame() {
   const current = shown.value;
   return (
     <div class="frame">
-      <a class="skip" href="#main" onClick={focusMain}>
+      <a class="skip" href="#main">
         Skip to the content
       </a>
       <Header isMenuOpen={isMenuOpen} />
@@ -47,11 +47,6 @@ function Frame() {
       </main>
     </div>
   );
-}
-
-function focusMain(event: Event): void {
-  event.preventDefault();
-  document.getElementById('main')?.focus();
 }
 
 /** Loads the view of the address, names it in the title, and moves the focus to its heading. */

@@ -9,7 +9,9 @@ export interface Route {
 
 const fragment = signal(location.hash);
 addEventListener('hashchange', () => {
-  fragment.value = location.hash;
+  // The link that skips the navigation: the browser has moved the focus, and the view stays.
+  if (location.hash === '#main') history.replaceState(null, '', fragment.peek() || '#/');
+  else fragment.value = location.hash;
 });
 
 export const route = computed<Route>(() => parseRoute(fragment.value));
