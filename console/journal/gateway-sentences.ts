@@ -30,6 +30,10 @@ function describeControl(entry: JournalEntry): string {
   return `${what} was requested through the control API${withWord(entry, 'by', 'by')}${end}`;
 }
 
+function byWhom(entry: JournalEntry): string {
+  return withWord(entry, 'by', 'by');
+}
+
 /** The sentences of lines about the gateway itself, by their event. */
 export const gatewaySentences: ReadonlyMap<string, Sentence> = new Map<string, Sentence>([
   ['opened', (entry) => `A gateway or a command started as process ${readText(entry, 'pid')}`],
@@ -50,6 +54,12 @@ export const gatewaySentences: ReadonlyMap<string, Sentence> = new Map<string, S
     'tools-withheld',
     (entry) => `Tools of server ${readText(entry, 'server')} were hidden: ${readText(entry, 'tools')}`,
   ],
+  [
+    'console-link-made',
+    (entry) => `A link that signs in to the console as ${readText(entry, 'role')} was made${byWhom(entry)}`,
+  ],
+  ['console-opened', (entry) => `A console was signed in as ${readText(entry, 'role')}${byWhom(entry)}`],
+  ['console-revoked', (entry) => `A console was signed out${byWhom(entry)}`],
   ['user-added', (entry) => `${describeUser(entry)} was added`],
   ['user-changed', (entry) => `${describeUser(entry)} was changed`],
   ['user-removed', (entry) => `${describeUser(entry)} was removed`],

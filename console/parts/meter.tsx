@@ -24,9 +24,11 @@ export function Meter({ label, value, max, format = formatCount, isFull }: Meter
           <span class="muted">{text}</span>
         </div>
       )}
-      <div class={`meter-track ${tone}`} role="img" aria-label={`${label}: ${text}`}>
-        <div class="meter-bar" style={{ width: `${part * 100}%` }} />
-      </div>
+      {max !== null && (
+        <div class={`meter-track ${tone}`} role="img" aria-label={`${label}: ${text}`}>
+          <div class="meter-bar" style={{ width: `${part * 100}%` }} />
+        </div>
+      )}
     </div>
   );
 }

@@ -15,7 +15,7 @@ export const sessionColumns: readonly Column<LiveSession>[] = [
   { label: 'User', width: '9%', from: 'tablet', cell: ({ userId }) => <Text value={userId} max={maxName} /> },
   { label: 'Agent', width: '9%', from: 'desktop', cell: ({ agentId }) => <Optional value={agentId} /> },
   { label: 'Workspace', width: '10%', from: 'tablet', cell: ({ workspaceId }) => <Optional value={workspaceId} /> },
-  { label: 'Trust', width: '7.5rem', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
+  { label: 'Trust', width: '7.5rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
   { label: 'Age', width: '5rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
   { label: 'Now', width: '17%', cell: ({ activity }) => <Now activity={activity} /> },
   { label: 'Last 5 minutes', width: '8.5rem', from: 'tablet', cell: ({ activity }) => <Recent activity={activity} /> },

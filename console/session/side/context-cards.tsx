@@ -22,6 +22,11 @@ const labels: Readonly<Record<string, string>> = {
   endsAt: 'Ends at',
   parentId: 'Parent',
   task: 'Task',
+  'quotas.callsPerMinute': 'Calls per minute',
+  'quotas.burst': 'Calls at once',
+  'quotas.concurrentCalls': 'Concurrent calls',
+  'quotas.totalCalls': 'Calls in all',
+  'quotas.totalBytes': 'Bytes in all',
 };
 
 /** The context of a session with the source of each value, its servers, and its permissions. */
@@ -57,7 +62,7 @@ function ContextValues({ values }: Pick<Context, 'values'>) {
             <Text value={formatValue(value)} />
           </span>
           <span class="session-small">
-            from <Text value={source} />
+            Source: <Text value={source} />
           </span>
           {limits.map((limit) => (
             <span key={limit} class="session-small">

@@ -25,7 +25,7 @@ describe('wrong usage exits with 2 and says what is wrong', () => {
     [['session', 'show'], /ID/],
     [['session', 'end', 'a', '--force'], /--force/],
     [['session', 'restrict', 'a', '--user', 'b'], /--user/],
-    [['session', 'widen', 'a'], /create, list, tree, watch, show, end, restrict/],
+    [['session', 'widen', 'a'], /create, list, tree, watch, show, inspect, message, end, restrict/],
     [['serve', '--port', 'http'], /--port/],
     [['serve', '--prot', '1'], /--prot/],
     [['run'], /ambit run -- CMD/],

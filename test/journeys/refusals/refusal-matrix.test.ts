@@ -89,7 +89,7 @@ function linesOf({ kind, era, server, name, path }: Cell, { id, userId }: CellSe
  * `era`, `server`, `name` and `path` are compared with what the address says.
  */
 function comparedFields(line: Line, { isOver, hasPid }: Kind): Line {
-  const left = ['time', 'id', 'ms', 'bytesIn', 'bytesOut'];
+  const left = ['time', 'id', 'ms', 'upstreamMs', 'argsSha256', 'claims', 'bytesIn', 'bytesOut'];
   if (!hasPid) left.push('pid');
   if (isOver) left.push('sessionId', 'userId');
   return Object.fromEntries(Object.entries(line).filter(([field]) => !left.includes(field)));
