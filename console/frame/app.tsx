@@ -1,12 +1,13 @@
-import { type Signal, useSignal, useSignalEffect } from '@preact/signals';
+import { batch, type Signal, useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { View } from '../parts/card.tsx';
 import { ErrorNotice } from '../parts/notice.tsx';
 import { SignIn } from '../sign-in/sign-in.tsx';
 import { signedIn } from '../sign-in/signed-in.ts';
 import { Header } from './header.tsx';
 import { Navigation } from './navigation.tsx';
-import { path, route } from './route.ts';
+import { askedPath, askedRoute, showAskedRoute } from './route.ts';
 import { views } from './views.ts';
 import './frame.css';
 
@@ -24,8 +25,8 @@ function Frame() {
   useShownView(shown);
   useEffect(() => {
     isMenuOpen.value = false;
-  }, [path.value]);
-  const [name = 'overview'] = route.value.path;
+  }, [askedPath.value]);
+  const [name = 'overview'] = askedRoute.value.path;
   const current = shown.value;
   return (
     <div class="frame">
@@ -34,14 +35,16 @@ function Frame() {
       </a>
       <Header isMenuOpen={isMenuOpen} />
       <Navigation current={name} isOpen={isMenuOpen.value} />
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} data-path={current?.key}>
         {current === undefined && (
           <p class="loading muted" role="status">
             Loading…
           </p>
         )}
         {current !== undefined && 'error' in current && (
-          <ErrorNotice error={current.error} onRetry={() => location.reload()} />
+          <View title="This view cannot be shown">
+            <ErrorNotice error={current.error} onRetry={() => location.reload()} />
+          </View>
         )}
         {current !== undefined && 'View' in current && <current.View key={current.key} />}
       </main>
@@ -52,17 +55,20 @@ function Frame() {
 /** Loads the view of the address, names it in the title, and moves the focus to its heading. */
 function useShownView(shown: Signal<Shown | undefined>): void {
   useSignalEffect(() => {
-    const key = path.value;
-    const [name = 'overview', id] = route.peek().path;
+    const key = askedPath.value;
+    const [name = 'overview', id] = askedRoute.peek().path;
     const entry = views.find((view) => view.name === name);
     let isCurrent = true;
     document.title = `${entry?.label ?? 'Not found'}${id === undefined ? '' : `: ${id.slice(0, 24)}`} · Ambit`;
     const isFirst = shown.peek() === undefined;
-    const load = entry?.load(id !== undefined) ?? Promise.reject(new Error('The console has no such view.'));
+    const load = entry?.load(id !== undefined) ?? Promise.reject(new Error('The console has no view at this address.'));
     load.then(
       (View) => {
         if (!isCurrent) return;
-        shown.value = { key, View };
+        batch(() => {
+          showAskedRoute();
+          shown.value = { key, View };
+        });
         if (!isFirst) focusHeading();
       },
       (error: unknown) => {

@@ -11,12 +11,29 @@ const fragment = signal(location.hash);
 addEventListener('hashchange', () => {
   // The link that skips the navigation: the browser has moved the focus, and the view stays.
   if (location.hash === '#main') history.replaceState(null, '', fragment.peek() || '#/');
-  else fragment.value = location.hash;
+  else setFragment(location.hash);
 });
 
-export const route = computed<Route>(() => parseRoute(fragment.value));
-/** The path alone, so that a view is not made again when only a filter changes. */
-export const path = computed(() => route.value.path.join('/'));
+/** The place that the address names. The code of its view may still be loading. */
+export const askedRoute = computed(() => parseRoute(fragment.value));
+/** Its path alone, so that a view is not made again when only a filter changes. */
+export const askedPath = computed(() => writeKey(askedRoute.value));
+
+const shownFragment = signal(fragment.peek());
+/** The place whose view is shown. Views read this one, so they never see the id or the filters of the next view. */
+export const route = computed(() => parseRoute(shownFragment.value));
+
+/** Makes the place that the address names the one that is shown: its view is about to appear. */
+export function showAskedRoute(): void {
+  shownFragment.value = fragment.peek();
+}
+
+function setFragment(next: string): void {
+  fragment.value = next;
+  if (askedPath.peek() === writeKey(route.peek())) showAskedRoute();
+}
+
+const writeKey = ({ path }: Route): string => path.join('/');
 
 function parseRoute(hash: string): Route {
   const [path = '', search = ''] = hash.replace(/^#\/?/, '').split('?', 2);
@@ -49,12 +66,14 @@ export function navigate(href: string): void {
 /** Replaces the address without a new entry in the history. */
 export function replaceAddress(href: string): void {
   history.replaceState(null, '', href);
-  fragment.value = href;
+  setFragment(href);
 }
 
 /** Changes members of the query without a new entry in the history. An empty text removes a member. */
 export function setQuery(change: Query): void {
   const { path, query } = route.peek();
+  // The next view is loading: the address is not that of the view that asks.
+  if (writeKey(route.peek()) !== askedPath.peek()) return;
   replaceAddress(hrefOf(path, { ...Object.fromEntries(query), ...change }));
 }
 

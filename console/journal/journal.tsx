@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks';
 import { isPaused } from '../api/events.ts';
 import { useRequest } from '../api/use-request.ts';
 import { route, setQuery } from '../frame/route.ts';
@@ -32,7 +32,7 @@ export function Journal() {
 }
 
 function FilteredJournal() {
-  const query = useOwnQuery();
+  const { query } = route.value;
   const key = keyOfFilters(query);
   const isTailing = query.get('tail') === 'on';
   const lines = useKeptLines(key, query);
@@ -64,14 +64,6 @@ function FilteredJournal() {
       <SameData command={writeCommand(query, isTailing)} path={path} />
     </View>
   );
-}
-
-/** Returns the query of this view. While the code of the next view is loading, the address is no longer that of this one. */
-function useOwnQuery(): Query {
-  const own = useRef<Query>(route.peek().query);
-  const { path, query } = route.value;
-  if (path[0] === 'journal') own.current = query;
-  return own.current;
 }
 
 /** Reads the names of live sessions and of those that ended lately: the lines have only ids. */

@@ -22,6 +22,11 @@ const needs = {
     packages: ['redis-server'],
     tests: 'the tests with Redis',
   },
+  chromium: {
+    find: () => ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'].map(onPath).find(Boolean),
+    packages: ['chromium'],
+    tests: 'the tests of the web console',
+  },
   jq: { find: () => onPath('jq'), packages: ['jq'], tests: 'the lines of the docs that use jq' },
   python3: { find: () => onPath('python3'), packages: ['python3'], tests: 'the lines of the docs that use Python' },
   // Debian installs the library for its own Python, which may not be the first on PATH.
