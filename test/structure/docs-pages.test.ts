@@ -94,7 +94,7 @@ test('the code on the pages for contributors is in the source', () => {
   const flatten = (text: string) => text.replace(/\s+/g, ' ');
   const excerpts = pages
     .filter(({ path }) => path.startsWith('docs/contributing/'))
-    .flatMap(({ text }) => [...text.matchAll(/```ts\s+\/\/ (\S+)\n([\s\S]*?)```/g)]);
+    .flatMap(({ text }) => [...text.matchAll(/```tsx?\s+\/\/ (\S+)\n([\s\S]*?)```/g)]);
   expect(excerpts.length).toBe(pages.filter(({ path }) => path.startsWith('docs/contributing/')).length);
   for (const [, file = '', code = ''] of excerpts) {
     expect(flatten(readFileSync(join(repository, file), 'utf8')), file).toContain(flatten(code).trim());
