@@ -71,10 +71,13 @@ type Page = AnswerOf<'GET /api/v1/sessions'>;
 export type ListedSession = Page['sessions'][number];
 
 /** Reads all pages of the live sessions, oldest first. */
-export async function readLiveSessions(invocation: Invocation, include?: string): Promise<ListedSession[]> {
+export async function readLiveSessions(
+  invocation: Invocation,
+  filter: Partial<Readonly<Record<'include' | 'user' | 'workspace', string | undefined>>> = {},
+): Promise<ListedSession[]> {
   const sessions: ListedSession[] = [];
   for (let after: string | null | undefined; after !== null; ) {
-    const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { after, include } });
+    const page: Page = await controlRequest(invocation, 'GET /api/v1/sessions', { query: { ...filter, after } });
     sessions.push(...page.sessions);
     after = page.next;
   }
@@ -94,20 +97,22 @@ export const sessionList: Command = {
       value: 'TIME',
       help: 'With --ended: only later ends; a time ago such as 1h or 2d, or a date or time',
     },
-    user: { type: 'string', value: 'NAME', help: 'With --ended: only this user' },
-    workspace: { type: 'string', value: 'NAME', help: 'With --ended: only this workspace' },
+    user: { type: 'string', value: 'NAME', help: 'Only sessions of this user' },
+    workspace: { type: 'string', value: 'NAME', help: 'Only sessions in this workspace' },
     limit: { type: 'string', value: 'N', help: `With --ended: at most N sessions; default: ${defaultEnded}` },
     json: jsonFlag,
   },
   async run(invocation) {
     if (invocation.flags['ended'] === true) return listEnded(invocation);
-    const misplaced = ['since', 'user', 'workspace', 'limit'].find((name) => invocation.flags[name] !== undefined);
+    const misplaced = ['since', 'limit'].find((name) => invocation.flags[name] !== undefined);
     if (misplaced !== undefined) throw new UsageError(`--${misplaced} needs --ended`);
     const showsActivity = invocation.flags['activity'] === true;
-    const sessions = await readLiveSessions(invocation, showsActivity ? 'activity,usage' : undefined);
+    const filter = { user: readFlag(invocation, 'user'), workspace: readFlag(invocation, 'workspace') };
+    const include = showsActivity ? 'activity,usage' : undefined;
+    const sessions = await readLiveSessions(invocation, { ...filter, include });
     printData(invocation, { sessions }, () =>
       sessions.length === 0
-        ? 'No live sessions. Create one with "ambit session create".'
+        ? describeNoSession(filter)
         : showsActivity
           ? renderActivity(sessions)
           : renderSessions(sessions),
@@ -115,6 +120,12 @@ export const sessionList: Command = {
     return undefined;
   },
 };
+
+function describeNoSession({ user, workspace }: Record<'user' | 'workspace', string | undefined>): string {
+  return user === undefined && workspace === undefined
+    ? 'No live sessions. Create one with "ambit session create".'
+    : 'No live session matches.';
+}
 
 function renderSessions(sessions: readonly ListedSession[]): string {
   const isLimited = sessions.some(({ servers }) => servers !== null);

@@ -25,6 +25,8 @@ test('sessions are listed with what they do, and after their end', async () => {
   await ambit('session create --name first --user ada --trust direct');
   await ambit('session create --name ended --user bob --trust direct --quota totalCalls=7');
   expect((await ambit('session list --activity')).stdout).toMatch(/first +ada +0 +0 +0 +- +-/);
+  expect((await ambit('session list --user bob')).stdout).not.toContain('first');
+  expect((await ambit('session list --workspace elsewhere')).stdout).toContain('No live session matches.');
   await ambit('session end first');
   const { stdout } = await ambit('session list --ended --since 1h');
   expect(stdout).toMatch(/^[0-9a-f]{8} +first +ada +- +direct +\d+s +\d+s ago +ended$/m);
