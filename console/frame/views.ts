@@ -45,7 +45,7 @@ export const views: readonly ViewEntry[] = [
   {
     name: 'people',
     label: 'People and keys',
-    icon: 'M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zm-6 9c0-3.5 2.7-6 6-6s6 2.5 6 6m1-9.5a3 3 0 0 0 0-6M21 20c0-2.6-1.2-4.700-3-5.500',
+    icon: 'M9 11a3.5 3.5 0 1 0 0-7 3.5 3.5 0 0 0 0 7zm-6 9c0-3.5 2.7-6 6-6s6 2.5 6 6m1-9.5a3 3 0 0 0 0-6M21 20c0-2.6-1.2-4.7-3-5.5',
     load: async () => (await import('../people/people.tsx')).People,
   },
   {
@@ -57,7 +57,7 @@ export const views: readonly ViewEntry[] = [
   {
     name: 'rules',
     label: 'Rules',
-    icon: 'M12 3l8 3v6c0 5-3.500 8-8 9-4.500-1-8-4-8-9V6z',
+    icon: 'M12 3l8 3v6c0 5-3.5 8-8 9-4.5-1-8-4-8-9V6z',
     load: async () => (await import('../rules/rules.tsx')).Rules,
   },
   {

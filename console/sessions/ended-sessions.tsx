@@ -83,7 +83,7 @@ export function EndedSessions() {
             rows={rows.value}
             keyOf={({ id }) => id}
             columns={[
-              { label: 'Session', cell: (session) => <SessionName session={{ ...session, children: 0 }} /> },
+              { label: 'Session', cell: (session) => <SessionName session={session} /> },
               { label: 'User', cell: ({ userId }) => <Text value={userId} max={60} /> },
               { label: 'Agent', from: 'desktop', cell: ({ agentId }) => <Text value={agentId ?? 'none'} max={60} /> },
               {

@@ -1,69 +1,84 @@
 import { hrefOf } from '../frame/route.ts';
 import { Badge, TrustBadge } from '../parts/badge.tsx';
-import { formatBytes, formatCount, formatDuration, now } from '../parts/format.ts';
+import { formatBytes, formatCount, formatDuration, now, plural } from '../parts/format.ts';
 import { Meter } from '../parts/meter.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import type { Column } from '../parts/table.tsx';
-import { Ago, Id, Swatch, Text } from '../parts/text.tsx';
+import { Ago, Id, makeVisible, Swatch, Text } from '../parts/text.tsx';
 import { listUsedLimits } from './limits.ts';
 import { ageRecent, countCalls, type LiveSession } from './live-sessions.ts';
 
 const maxName = 60;
 
 export const sessionColumns: readonly Column<LiveSession>[] = [
-  { label: 'Session', width: '23%', cell: (session) => <SessionName session={session} /> },
-  { label: 'User', width: '9%', from: 'tablet', cell: ({ userId }) => <Text value={userId} max={maxName} /> },
-  { label: 'Agent', width: '9%', from: 'desktop', cell: ({ agentId }) => <Optional value={agentId} /> },
-  { label: 'Workspace', width: '10%', from: 'tablet', cell: ({ workspaceId }) => <Optional value={workspaceId} /> },
+  { label: 'Session, agent', width: '40%', cell: (session) => <SessionAndAgent session={session} /> },
+  { label: 'User, workspace', width: '23%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
   { label: 'Trust', width: '7.5rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
-  { label: 'Age', width: '5rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
-  { label: 'Now', width: '17%', cell: ({ activity }) => <Now activity={activity} /> },
-  { label: 'Last 5 minutes', width: '8.5rem', from: 'tablet', cell: ({ activity }) => <Recent activity={activity} /> },
+  { label: 'Age', width: '4.5rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
+  { label: 'Now', width: '37%', cell: ({ activity }) => <Now activity={activity} /> },
+  { label: 'Last 5 minutes', width: '8.5rem', from: 'desktop', cell: ({ activity }) => <Recent activity={activity} /> },
   {
     label: 'Calls',
-    width: '5rem',
+    width: '4rem',
     isNumber: true,
     from: 'tablet',
     cell: (session) => formatCount(countCalls(session)),
   },
   {
     label: 'Errors',
-    width: '4.5rem',
+    width: '4rem',
     isNumber: true,
     cell: ({ activity }) => <Errors count={activity?.errors ?? 0} />,
   },
-  { label: 'Limits', width: '6rem', from: 'desktop', cell: (session) => <Limits session={session} /> },
+  { label: 'Limits', width: '5.5rem', from: 'desktop', cell: (session) => <Limits session={session} /> },
 ];
 
-/** Names a session, with its colour, as a link to everything about it. */
-export function SessionName({
-  session,
-}: {
-  readonly session: Pick<LiveSession, 'id' | 'name' | 'task' | 'children' | 'parentId'>;
-}) {
-  const { id, name, task, children, parentId } = session;
+function SessionAndAgent({ session }: { readonly session: LiveSession }) {
+  const { agentId, children, parentId } = session;
+  const family = [parentId !== null && 'child', children > 0 && plural(children, 'child', 'children')];
+  const second = [...family, agentId].filter((part) => typeof part === 'string').join(' · ');
   return (
-    <span class="session-name">
-      <Swatch of={id} />
-      <a href={hrefOf(['sessions', id])} title={task?.slice(0, 300) ?? id}>
-        {name === null ? <Id value={id} /> : <Text value={name.slice(0, maxName)} max={maxName} />}
-      </a>
-      {parentId !== null && <Badge>child</Badge>}
-      {children > 0 && (
-        <Badge tone="info">
-          {children} {children === 1 ? 'child' : 'children'}
-        </Badge>
-      )}
+    <span class="session-pair">
+      <SessionName session={session} />
+      {second !== '' && <SecondLine value={second} />}
     </span>
   );
 }
 
-function Optional({ value }: { readonly value: string | null }) {
-  return value === null ? <span class="muted">none</span> : <Text value={value} max={maxName} />;
+function UserAndWorkspace({ of: { userId, workspaceId } }: { readonly of: LiveSession }) {
+  return (
+    <span class="session-pair">
+      <Text value={userId} max={maxName} />
+      <SecondLine value={workspaceId ?? 'no workspace'} />
+    </span>
+  );
+}
+
+function SecondLine({ value }: { readonly value: string }) {
+  return (
+    <span class="session-second" title={makeVisible(value.slice(0, 300))}>
+      <Text value={value.slice(0, maxName)} max={maxName} />
+    </span>
+  );
+}
+
+/** Names a session, with its colour, as a link to everything about it. */
+export function SessionName({ session }: { readonly session: Pick<LiveSession, 'id' | 'name' | 'task'> }) {
+  const { id, name, task } = session;
+  return (
+    <span class="session-name">
+      <Swatch of={id} />
+      <a href={hrefOf(['sessions', id])} title={makeVisible(task?.slice(0, 300) ?? id)}>
+        {name === null ? <Id value={id} /> : <Text value={name.slice(0, maxName)} max={maxName} />}
+      </a>
+    </span>
+  );
 }
 
 function Age({ since }: { readonly since: string }) {
-  return <span class="nowrap">{formatDuration(now.value - Date.parse(since))}</span>;
+  const age = formatDuration(now.value - Date.parse(since));
+  // The larger of its two units is enough here.
+  return <span title={age}>{age.split(' ').slice(0, 2).join(' ')}</span>;
 }
 
 function Now({ activity }: { readonly activity: LiveSession['activity'] }) {
@@ -79,11 +94,15 @@ function Now({ activity }: { readonly activity: LiveSession['activity'] }) {
   return (
     <span class="session-now" title={`${underWay} under way`}>
       <span class="session-busy" aria-hidden="true" />
-      <Text value={`${current.server} ${current.tool}`.slice(0, maxName)} max={maxName} />
+      <Text value={nameTool(current).slice(0, maxName)} max={maxName} />
       <span class="muted">{formatDuration(now.value - Date.parse(current.since))}</span>
       {underWay > 1 && <Badge>+{underWay - 1}</Badge>}
     </span>
   );
+}
+
+function nameTool({ server, tool }: { readonly server: string; readonly tool: string }): string {
+  return server === 'ambit' ? tool : `${server} ${tool}`;
 }
 
 function Recent({ activity }: { readonly activity: LiveSession['activity'] }) {

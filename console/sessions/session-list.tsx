@@ -47,7 +47,7 @@ function LiveSessions() {
   return (
     <>
       <Filters>
-        <TextFilter name="text" label="Search" placeholder="Name, agent, task, id" />
+        <TextFilter name="text" label="Search" placeholder="Name, agent…" />
         <TextFilter name="user" label="User" />
         <TextFilter name="workspace" label="Workspace" />
         <ChoiceFilter
