@@ -76,8 +76,8 @@ export function Policies() {
       }
     >
       <p class="policies-about muted">
-        Policies and objectives are texts that the model gets with its first result. They are advice: to enforce
-        something, use <a href={hrefOf(['rules'])}>rules</a> and permissions.
+        Policies and objectives are texts that Ambit gives to the model. They are advice: to enforce something, use{' '}
+        <a href={hrefOf(['rules'])}>rules</a> and permissions.
       </p>
       <Tabs
         label="Policies"

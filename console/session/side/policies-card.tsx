@@ -11,10 +11,13 @@ export function PoliciesCard({ id }: { readonly id: string }) {
   return (
     <Card title="Policies" aside={<a href={hrefOf(['policies'])}>All policies</a>}>
       <Answer of={policies}>
-        {({ block, deliveries }) => (
+        {({ block, carrier, deliveries }) => (
           <>
             {block === null ? <p class="muted">No policy or objective applies.</p> : <Lines value={block} max={4000} />}
-            {block !== null && deliveries.length === 0 && (
+            {block !== null && carrier !== 'first-result' && (
+              <p class="muted">Clients get it with the instructions when they connect.</p>
+            )}
+            {block !== null && carrier !== 'instructions' && deliveries.length === 0 && (
               <p class="muted">Not delivered yet. It comes with the first call of a tool.</p>
             )}
             {deliveries.length > 0 && (
