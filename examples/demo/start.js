@@ -1,4 +1,4 @@
-// "npm start": the gateway with the demo configuration, two sessions to try it with, and a team of agents to watch.
+// "npm start": the gateway with the demo configuration, two sessions to try it with, and agents to watch.
 import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
@@ -7,12 +7,15 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { locateDataDir } from '../../build/config/load/locate.js';
+import { runDemoAgents } from './agents.js';
 
 const ambit = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 const config = fileURLToPath(new URL('ambit.yaml', import.meta.url));
 const dataDir = locateDataDir({ env: process.env, configFile: config, home: homedir() });
 const places = ['--config', config, '--data-dir', dataDir];
-const orchard = fileURLToPath(new URL('workspaces/orchard', import.meta.url));
+const [orchard, greenhouse] = ['orchard', 'greenhouse'].map((name) =>
+  fileURLToPath(new URL(`workspaces/${name}`, import.meta.url)),
+);
 const clientFile = join(dataDir, 'demo-client.json');
 const servers = {
   notes: 'notes kept in the workspace',
@@ -21,12 +24,20 @@ const servers = {
 };
 const maxWaitMs = 15_000;
 /** The time that an agent of the team takes before each call of a tool. */
-const teamPauseMs = 150;
+const teamPauseMs = 2500;
+/** The time between two runs of the team. */
+const teamRestMs = 60_000;
 
 const gateway = spawn(process.execPath, [ambit, 'serve', '--json', ...places, ...process.argv.slice(2)], {
   stdio: ['ignore', 'pipe', 'inherit'],
 });
-for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => gateway.kill('SIGTERM'));
+const stopping = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => {
+    stopping.abort();
+    gateway.kill('SIGTERM');
+  });
+}
 let isReady = false;
 gateway.on('exit', (code) => {
   // The gateway has said why.
@@ -128,6 +139,7 @@ const lines = [
   '',
   failed.length === 0 ? 'Ambit is running.' : `Ambit is running, but ${failed.length} of its servers did not answer.`,
   '',
+  `  ${url}/              the web console`,
   `  ${url}/mcp           all servers as one`,
   ...checked.flatMap(([name, what, problem]) => [
     `  ${`${url}/mcp/${name}`.padEnd(url.length + 14)} ${problem === undefined ? what : 'does not answer:'}`,
@@ -141,40 +153,74 @@ const lines = [
   `  demo-kitchen  workspace kitchen  sandboxed   session ${sandboxed.id.slice(0, 8)}`,
   '',
 ];
-if (process.stdout.isTTY) lines.push('Paste this into your MCP client (session demo-garden):', '', client, '');
-else lines.push(`A client configuration for demo-garden is in ${clientFile}`, '');
-lines.push('Sessions: npx ambit session list', 'Stop with Ctrl-C.');
+if (process.stdout.isTTY) {
+  lines.push('Paste this into your MCP client (session demo-garden):', '', client, '');
+  const { url: link } = await requestControl('POST', '/consoles/links', {});
+  lines.push('This link signs you in to the web console, once, within 60 seconds:', '', link, '');
+} else lines.push(`A client configuration for demo-garden is in ${clientFile}`, '');
+lines.push(
+  'Agents work in workspaces orchard, greenhouse and kitchen.',
+  'Watch them: npx ambit open (web console), npx ambit session list',
+  'Stop with Ctrl-C.',
+);
 process.stdout.write(`${lines.join('\n')}\n`);
 
-/** Runs the team of examples/team once, in the third workspace, slowly enough to follow it. */
+/** Runs the team of examples/team in the third workspace, slowly enough to follow it. Returns what to say about it. */
 async function runDemoTeam() {
-  process.stdout.write('\nA team of agents works in workspace orchard. Watch it: npx ambit session tree\n');
-  process.stdout.write('See its commits at the end: git -C examples/demo/workspaces/orchard log --stat\n');
-  await emptyOrchard();
   const { runTeam } = await import('../team/team.js');
   const adminToken = readFileSync(join(dataDir, 'admin-token'), 'utf8').trim();
-  const { results, conflicts } = await runTeam({ url, adminToken, folder: orchard, pauseMs: teamPauseMs });
+  const { results, conflicts } = await runTeam({
+    url,
+    adminToken,
+    folder: orchard,
+    userId: 'ada',
+    pauseMs: teamPauseMs,
+  });
   return `has finished: ${Object.keys(results).length} results, ${conflicts.length} conflict resolved.`;
 }
 
-/** Removes the repository of an earlier start. That start may have been stopped while its team was working. */
-async function emptyOrchard() {
+/** Ends the sessions of agents that an earlier start has left, and discards their folders. */
+async function endEarlierAgents() {
   const { sessions } = await requestControl('GET', '/sessions');
   // Children come after their parents.
-  for (const { id, workspaceId } of sessions.reverse()) {
-    if (workspaceId === 'orchard') await requestControl('DELETE', `/sessions/${id}`).catch(() => {});
+  for (const { id, workspaceId, agentId } of sessions.reverse()) {
+    if (workspaceId === 'orchard' || agentId === 'gardener' || agentId === 'cook')
+      await requestControl('DELETE', `/sessions/${id}`).catch(() => {});
   }
+  const { folders } = await requestControl('GET', '/workspaces/greenhouse');
+  for (const { sessionId, kept } of folders) {
+    if (kept) await requestControl('DELETE', `/sessions/${sessionId}/folder`).catch(() => {});
+  }
+}
+
+/** Removes the repository of an earlier run. That run may have been stopped while its team was working. */
+async function emptyOrchard() {
+  const { sessions } = await requestControl('GET', '/sessions?workspace=orchard');
+  if (sessions.length > 0) throw new Error('a session still uses workspace orchard.');
   // Their worktrees are removed after the answer. Those of another data directory stay.
   const until = Date.now() + 2000;
   while (existsSync(join(orchard, '.git/worktrees')) && Date.now() < until) await delay(50);
   for (const name of readdirSync(orchard)) rmSync(join(orchard, name), { recursive: true });
 }
 
-// Whoever reads this output may leave before the team has finished.
-process.stdout.on('error', () => {});
-const outcome = await runDemoTeam().catch((error) => {
+/** Lets the team work again and again. Its first outcome is printed, since the others are the same. */
+async function repeatDemoTeam() {
+  for (let run = 1; !stopping.signal.aborted; run++) {
+    const outcome = await emptyOrchard().then(runDemoTeam).catch(describeFailure);
+    if (run === 1 && !stopping.signal.aborted) process.stdout.write(`The team of agents ${outcome}\n`);
+    await delay(teamRestMs, undefined, { signal: stopping.signal }).catch(() => {});
+  }
+}
+
+function describeFailure(error) {
   if (error.code === 'ENOENT' && error.path === 'git') return 'did not run: git is not installed.';
   return `did not finish: ${error.message.replaceAll(/\p{Cc}+/gu, ' ')}`;
+}
+
+// Whoever reads this output may leave before the team has finished.
+process.stdout.on('error', () => {});
+await endEarlierAgents();
+const agents = runDemoAgents({ url, requestControl, greenhouse, signal: stopping.signal }).catch((error) => {
+  if (!stopping.signal.aborted) process.stdout.write(`The gardener or the cook ${describeFailure(error)}\n`);
 });
-// After Ctrl-C, nobody asks for the team.
-if (!gateway.killed) process.stdout.write(`The team of agents ${outcome}\n`);
+await Promise.all([repeatDemoTeam(), agents]);

@@ -3,8 +3,11 @@
 
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Lets an agent call tools in the session that the token is for. `pauseMs` is the time it takes to think. */
-export function openAgent({ url, token, pauseMs }) {
+/**
+ * Lets an agent call tools in the session that the token is for. `pauseMs` is the time it takes to think. By default it
+ * sees only Ambit's own tools; with the path /mcp all tools of its session.
+ */
+export function openAgent({ url, token, pauseMs, path = '/mcp/ambit' }) {
   /** Calls a tool with MCP 2026-07-28, which has no handshake: one request, one answer. */
   async function call(name, args = {}) {
     await delay(pauseMs);
@@ -13,7 +16,7 @@ export function openAgent({ url, token, pauseMs }) {
       'io.modelcontextprotocol/protocolVersion': version,
       'io.modelcontextprotocol/clientCapabilities': {},
     };
-    const response = await fetch(`${url}/mcp/ambit`, {
+    const response = await fetch(`${url}${path}`, {
       method: 'POST',
       headers: {
         Authorization: `Bearer ${token}`,

@@ -15,7 +15,15 @@ import { askToCombine, combineLines, leadTeam, openAgent, workers } from './agen
  * Runs the team in a workspace, whose folder has to be empty, and returns what happened. `pauseMs` slows the agents
  * down. `review` is called with the session of each worker before its changes are merged.
  */
-export async function runTeam({ url, adminToken, folder, workspaceId = 'orchard', pauseMs = 0, review = () => {} }) {
+export async function runTeam({
+  url,
+  adminToken,
+  folder,
+  workspaceId = 'orchard',
+  userId = 'local',
+  pauseMs = 0,
+  review = () => {},
+}) {
   const control = openControl(url, adminToken);
   const git = createRepository(folder);
 
@@ -26,7 +34,7 @@ export async function runTeam({ url, adminToken, folder, workspaceId = 'orchard'
   }
 
   const task = 'Let no function of the library read the clock';
-  const draft = { name: 'orchard-lead', workspaceId, agentId: 'lead', task, ttlSeconds: 600 };
+  const draft = { name: 'orchard-lead', userId, workspaceId, agentId: 'lead', task, ttlSeconds: 600 };
   const lead = await control.send('POST', '/sessions', draft);
   try {
     // Opened before the lead begins, so that no event is missed.

@@ -70,7 +70,7 @@ async function copyBrokenDemo(): Promise<string> {
   const filter = (path: string) => !path.endsWith('/workspaces/orchard');
   await cp(join(repository, 'examples'), join(root, 'examples'), { recursive: true, filter });
   await replaceIn(join(root, 'examples/demo/ambit.yaml'), 'index.js, .]', 'index.js, nowhere]');
-  await replaceIn(join(root, 'examples/demo/start.js'), 'teamPauseMs = 150', 'teamPauseMs = 0');
+  await replaceIn(join(root, 'examples/demo/start.js'), 'teamPauseMs = 2500', 'teamPauseMs = 0');
   return root;
 }
 
