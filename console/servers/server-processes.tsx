@@ -5,6 +5,7 @@ import { Card } from '../parts/card.tsx';
 import { formatBytes } from '../parts/format.ts';
 import { Answer, Empty } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
+import { describeLimit } from '../parts/sandbox-limits.ts';
 import { Table } from '../parts/table.tsx';
 import { Ago, Id, Swatch } from '../parts/text.tsx';
 
@@ -32,7 +33,7 @@ export function ServerProcesses({ name }: { readonly name: string }) {
                     sessionId === null ? (
                       <span class="muted">shared by several sessions</span>
                     ) : (
-                      <a href={hrefOf(['sessions', sessionId])}>
+                      <a class="nowrap" href={hrefOf(['sessions', sessionId])}>
                         <Swatch of={sessionId} /> <Id value={sessionId} />
                       </a>
                     ),
@@ -50,12 +51,7 @@ export function ServerProcesses({ name }: { readonly name: string }) {
                 {
                   label: 'Limits',
                   from: 'desktop',
-                  cell: ({ limits }) =>
-                    limits.length === 0
-                      ? 'none'
-                      : limits
-                          .map(({ name: limit, value, mechanism }) => `${limit} ${value} by ${mechanism}`)
-                          .join(', '),
+                  cell: ({ limits }) => (limits.length === 0 ? 'none' : limits.map(describeLimit).join(', ')),
                 },
                 {
                   label: 'Idle',

@@ -6,6 +6,7 @@ import { useRequest } from '../api/use-request.ts';
 import { hrefOf, route } from '../frame/route.ts';
 import { Badge, StateBadge, TrustBadge } from '../parts/badge.tsx';
 import { View } from '../parts/card.tsx';
+import { plural } from '../parts/format.ts';
 import { Answer, Empty } from '../parts/notice.tsx';
 import { quoteWord, SameData } from '../parts/same-data.tsx';
 import { Ago, Id, makeVisible, Swatch, Text, Until } from '../parts/text.tsx';
@@ -74,7 +75,9 @@ function LiveSession({
           <Swatch of={id} />
           <TrustBadge level={trustLevel} />
           <StateBadge state="live" />
-          {activity !== null && activity.underWay > 0 && <Badge tone="info">{activity.underWay} calls under way</Badge>}
+          {activity !== null && activity.underWay > 0 && (
+            <Badge tone="info">{plural(activity.underWay, 'call')} under way</Badge>
+          )}
           <span>
             ends <Until at={expiresAt} /> without a call
           </span>

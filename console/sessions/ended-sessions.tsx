@@ -96,7 +96,9 @@ export function EndedSessions() {
               {
                 label: 'Lived',
                 from: 'tablet',
-                cell: ({ createdAt, endedAt }) => formatDuration(Date.parse(endedAt) - Date.parse(createdAt)),
+                cell: ({ createdAt, endedAt }) => (
+                  <span class="nowrap">{formatDuration(Date.parse(endedAt) - Date.parse(createdAt))}</span>
+                ),
               },
               { label: 'Ended', cell: ({ endedAt }) => <Ago at={endedAt} /> },
               { label: 'Why', cell: ({ reason }) => <StateBadge state={reason} /> },

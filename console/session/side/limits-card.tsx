@@ -1,6 +1,7 @@
 import { Card } from '../../parts/card.tsx';
 import { formatBytes, formatCount, formatDuration, now } from '../../parts/format.ts';
 import { Meter } from '../../parts/meter.tsx';
+import { nameLimit } from '../../parts/sandbox-limits.ts';
 import { listUsedLimits } from '../../sessions/limits.ts';
 import type { SessionDetails } from '../session-view.tsx';
 
@@ -27,7 +28,7 @@ export function LimitsCard({ details }: { readonly details: SessionDetails }) {
           {Object.entries(sandbox.limits).map(([name, mechanism]) => (
             <li key={name}>
               <span class="session-line">
-                {name} <span class="muted">limited by {mechanism}</span>
+                {nameLimit(name)} <span class="muted">enforced by {mechanism}</span>
               </span>
             </li>
           ))}

@@ -5,6 +5,7 @@ import { Card } from '../../parts/card.tsx';
 import { formatBytes, formatCount } from '../../parts/format.ts';
 import { Meter } from '../../parts/meter.tsx';
 import { Answer } from '../../parts/notice.tsx';
+import { describeLimit } from '../../parts/sandbox-limits.ts';
 import { Ago } from '../../parts/text.tsx';
 
 const refreshMs = 5000;
@@ -52,11 +53,7 @@ export function ProcessesCard({ id }: { readonly id: string }) {
                     {count !== null && (
                       <Meter isFull label="Processes" value={count} max={pids?.value ?? null} format={formatCount} />
                     )}
-                    {limits.length > 0 && (
-                      <span class="session-small">
-                        {limits.map(({ name, value, mechanism }) => `${name} ${value} by ${mechanism}`).join(', ')}
-                      </span>
-                    )}
+                    {limits.length > 0 && <span class="session-small">{limits.map(describeLimit).join(', ')}</span>}
                   </li>
                 );
               })}
