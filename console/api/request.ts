@@ -30,10 +30,9 @@ export async function request<Name extends RouteName>(name: Name, parts?: Parts<
   const { signal, body } = (parts ?? {}) as { signal?: AbortSignal; body?: unknown };
   const [method = 'GET'] = name.split(' ');
   const init: RequestInit = { method, ...(signal === undefined ? {} : { signal }) };
-  if (body !== undefined) {
-    init.body = JSON.stringify(body);
-    init.headers = { 'content-type': 'application/json' };
-  }
+  // The gateway takes changes only as JSON, also those without a body: a form of another page cannot send that.
+  if (method !== 'GET') init.headers = { 'content-type': 'application/json' };
+  if (body !== undefined) init.body = JSON.stringify(body);
   const response = await send(pathOf(name, parts), init);
   return (await response.json()) as AnswerOf<Name>;
 }

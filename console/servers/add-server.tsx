@@ -37,7 +37,7 @@ export function AddServerDialog({ onClose, onDone }: AddServerDialogProps) {
         <span>Name</span>
         <input
           value={name.value}
-          pattern="[a-z0-9-]{1,40}"
+          pattern="[a-z0-9\-]{1,40}"
           autocomplete="off"
           spellcheck={false}
           onInput={({ currentTarget }) => {
