@@ -26,7 +26,9 @@ function describePolicy(entry: JournalEntry): string {
 function describeControl(entry: JournalEntry): string {
   const status = readNumber(entry, 'status') ?? 0;
   const end = status >= 400 ? `, and refused with status ${status}` : '';
-  const what = `${readText(entry, 'method')} ${readText(entry, 'path')}`;
+  // The line itself has the whole id.
+  const path = readText(entry, 'path').replace(/\b([0-9a-f]{8})[0-9a-f]{24}\b/g, '$1…');
+  const what = `${readText(entry, 'method')} ${path}`;
   return `${what} was requested through the control API${withWord(entry, 'by', 'by')}${end}`;
 }
 

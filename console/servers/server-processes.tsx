@@ -1,5 +1,5 @@
+import { useEffect } from 'preact/hooks';
 import { useRequest } from '../api/use-request.ts';
-import { hrefOf } from '../frame/route.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Card } from '../parts/card.tsx';
 import { formatBytes } from '../parts/format.ts';
@@ -7,12 +7,17 @@ import { Answer, Empty } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { describeLimit } from '../parts/sandbox-limits.ts';
 import { Table } from '../parts/table.tsx';
-import { Ago, Id, Swatch } from '../parts/text.tsx';
+import { Ago } from '../parts/text.tsx';
+import { liveSessions, reloadSessions } from '../sessions/live-sessions.ts';
+import { SessionName } from '../sessions/session-columns.tsx';
 
 const refreshMs = 5000;
 
 /** The running processes of a server, each with its session. */
 export function ServerProcesses({ name }: { readonly name: string }) {
+  useEffect(() => {
+    if (liveSessions.peek() === undefined) void reloadSessions();
+  }, []);
   const processes = useRequest('GET /api/v1/processes', { query: { server: name } }, { everyMs: refreshMs });
   return (
     <Card title="Processes" isFlush>
@@ -33,9 +38,7 @@ export function ServerProcesses({ name }: { readonly name: string }) {
                     sessionId === null ? (
                       <span class="muted">shared by several sessions</span>
                     ) : (
-                      <a class="nowrap" href={hrefOf(['sessions', sessionId])}>
-                        <Swatch of={sessionId} /> <Id value={sessionId} />
-                      </a>
+                      <ProcessSession id={sessionId} />
                     ),
                 },
                 {
@@ -71,4 +74,9 @@ export function ServerProcesses({ name }: { readonly name: string }) {
       </div>
     </Card>
   );
+}
+
+function ProcessSession({ id }: { readonly id: string }) {
+  const session = liveSessions.value?.find((live) => live.id === id);
+  return <SessionName session={session ?? { id, name: null, task: null }} />;
 }

@@ -7,16 +7,17 @@ import type { Column } from '../parts/table.tsx';
 import { Ago, Id, makeVisible, Swatch, Text } from '../parts/text.tsx';
 import { listUsedLimits } from './limits.ts';
 import { ageRecent, countCalls, type LiveSession } from './live-sessions.ts';
+import './sessions.css';
 
 const maxName = 60;
 
 export const sessionColumns: readonly Column<LiveSession>[] = [
-  { label: 'Session, agent', width: '40%', cell: (session) => <SessionAndAgent session={session} /> },
-  { label: 'User, workspace', width: '23%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
+  { label: 'Session, agent', width: '39%', cell: (session) => <SessionAndAgent session={session} /> },
+  { label: 'User, workspace', width: '25%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
   { label: 'Trust', width: '7.5rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
   { label: 'Age', width: '4.5rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
-  { label: 'Now', width: '37%', cell: ({ activity }) => <Now activity={activity} /> },
-  { label: 'Last 5 minutes', width: '8.5rem', from: 'desktop', cell: ({ activity }) => <Recent activity={activity} /> },
+  { label: 'Now', width: '36%', cell: ({ activity }) => <Now activity={activity} /> },
+  { label: 'Last 5 minutes', width: '7.5rem', from: 'desktop', cell: ({ activity }) => <Recent activity={activity} /> },
   {
     label: 'Calls',
     width: '4rem',

@@ -12,7 +12,6 @@ import { EndedSessions } from './ended-sessions.tsx';
 import { chooseSessions, readSessionFilter, sortings } from './filter-sessions.ts';
 import { liveError, liveSessions, reloadSessions } from './live-sessions.ts';
 import { sessionColumns } from './session-columns.tsx';
-import './sessions.css';
 
 /** All sessions: the live ones, as they work, and those that ended in the last days. */
 export function SessionList() {
