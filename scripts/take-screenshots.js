@@ -43,10 +43,11 @@ async function ask(path) {
   return response.json();
 }
 
-async function findSession(name) {
+/** Waits until a session with this name has made some calls. */
+async function findSession(name, calls) {
   for (;;) {
-    const { sessions } = await ask('/sessions');
-    const found = sessions.find((session) => session.name === name);
+    const { sessions } = await ask('/sessions?include=usage');
+    const found = sessions.find((session) => session.name === name && session.usage.calls >= calls);
     if (found !== undefined) return found.id;
     await delay(500);
   }
@@ -55,7 +56,7 @@ async function findSession(name) {
 /** The views, each with its file, its size and its colour scheme. `prepare` does something on the page first. */
 const pictures = [
   { name: 'sessions', address: async () => '/sessions' },
-  { name: 'session', address: async () => `/sessions/${await findSession('orchard-lead')}`, height: 1000 },
+  { name: 'session', address: async () => `/sessions/${await findSession('kitchen-dinner', 7)}`, height: 1000 },
   { name: 'overview', address: async () => '/overview' },
   { name: 'server', address: async () => '/servers/notes' },
   { name: 'rules', address: async () => '/rules' },

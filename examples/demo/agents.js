@@ -94,6 +94,8 @@ async function work({ session, steps }, { url, requestControl, signal }) {
   for (let kept; !isOver(); await delay(restMs, undefined, { signal }).catch(() => {})) {
     const { id, token } = await requestControl('POST', '/sessions', session);
     const agent = openAgent({ url, token, pauseMs, path: '/mcp' });
+    // A model reads the list of tools before it calls one.
+    if (!isOver()) await agent.listTools().catch(() => {});
     for (const [tool, args] of steps) {
       // A refused or failed call is part of the script, and so is an operator who ends the session.
       if (!isOver()) await agent.call(tool, args).catch(() => {});

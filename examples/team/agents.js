@@ -8,10 +8,9 @@ import { setTimeout as delay } from 'node:timers/promises';
  * sees only Ambit's own tools; with the path /mcp all tools of its session.
  */
 export function openAgent({ url, token, pauseMs, path = '/mcp/ambit' }) {
-  /** Calls a tool with MCP 2026-07-28, which has no handshake: one request, one answer. */
-  async function call(name, args = {}) {
-    await delay(pauseMs);
-    const [version, method] = ['2026-07-28', 'tools/call'];
+  /** Sends a request of MCP 2026-07-28, which has no handshake: one request, one answer. `name` is the tool. */
+  async function request(method, params = {}, name = undefined) {
+    const version = '2026-07-28';
     const _meta = {
       'io.modelcontextprotocol/protocolVersion': version,
       'io.modelcontextprotocol/clientCapabilities': {},
@@ -24,12 +23,18 @@ export function openAgent({ url, token, pauseMs, path = '/mcp/ambit' }) {
         Accept: 'application/json',
         'MCP-Protocol-Version': version,
         'Mcp-Method': method,
-        'Mcp-Name': name,
+        ...(name === undefined ? {} : { 'Mcp-Name': name }),
       },
-      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { name, arguments: args, _meta } }),
+      body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params: { ...params, _meta } }),
     });
     const { error, result } = await response.json();
     if (error !== undefined) throw new Error(error.message);
+    return result;
+  }
+
+  async function call(name, args = {}) {
+    await delay(pauseMs);
+    const result = await request('tools/call', { name, arguments: args }, name);
     if (result.isError) throw new Error(result.content[0].text);
     return result.structuredContent;
   }
@@ -45,6 +50,7 @@ export function openAgent({ url, token, pauseMs, path = '/mcp/ambit' }) {
   }
 
   return {
+    listTools: async () => (await request('tools/list')).tools,
     call,
     nextMessage,
     readPlan: async () => (await call('session_state_get', { scope: 'workspace', key: 'plan' })).value,
