@@ -65,5 +65,5 @@ export function SameData({ command, path, body }: SameDataProps) {
 
 /** Quotes a word for a shell. */
 export function quoteWord(word: string): string {
-  return /^[\w@%+=:,./#-]+$/.test(word) && !word.startsWith('#') ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  return /^[\w@%+=:,./#…-]+$/.test(word) && !word.startsWith('#') ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

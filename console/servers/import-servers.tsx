@@ -22,12 +22,15 @@ export function ImportServersDialog({ onClose, onDone }: ImportServersDialogProp
   const plan = useSignal<Import | undefined>(undefined);
   const error = useSignal<Error | undefined>(undefined);
   const preview = async () => {
+    const shown = text.value;
+    // A plan for an earlier text must not stand beside the button that adds the present one.
+    const isCurrent = () => text.peek() === shown;
+    error.value = undefined;
     try {
-      plan.value = await request('POST /api/v1/servers/import', { body: { text: text.value, dryRun: true } });
-      error.value = undefined;
+      const answer = await request('POST /api/v1/servers/import', { body: { text: shown, dryRun: true } });
+      if (isCurrent()) plan.value = answer;
     } catch (failure) {
-      plan.value = undefined;
-      error.value = failure as Error;
+      if (isCurrent()) error.value = failure as Error;
     }
   };
   const added = plan.value?.plan.filter(({ action }) => action === 'add').length ?? 0;
@@ -54,6 +57,7 @@ export function ImportServersDialog({ onClose, onDone }: ImportServersDialogProp
           onInput={({ currentTarget }) => {
             text.value = currentTarget.value;
             plan.value = undefined;
+            error.value = undefined;
           }}
         />
       </label>
