@@ -65,10 +65,16 @@ export function KeptFolders({
                   return at === undefined ? <span class="muted">unknown</span> : <Ago at={at} />;
                 },
               },
-              {
-                label: 'Changes',
-                cell: (folder) => <ShowButton folder={folder} name={nameOf(folder.sessionId)} chosen={chosen} />,
-              },
+              ...(isAdmin.value
+                ? [
+                    {
+                      label: 'Changes',
+                      cell: (folder: KeptFolder) => (
+                        <ShowButton folder={folder} name={nameOf(folder.sessionId)} chosen={chosen} />
+                      ),
+                    },
+                  ]
+                : []),
             ]}
           />
           {all.length > maxShown && <p class="workspaces-note muted">The first {maxShown} folders are shown.</p>}
@@ -103,7 +109,6 @@ function ShowButton({ folder, name, chosen }: ShowProps) {
   return (
     <Button
       isPressed={isChosen}
-      disabled={!isAdmin.value}
       label={`${isChosen ? 'Hide' : 'Show'} changes of ${makeVisible(name)}`}
       onClick={() => setQuery({ folder: isChosen ? '' : key })}
     >
