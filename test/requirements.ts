@@ -35,7 +35,7 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['G6', built, 'policies wrap prompts; session_context on demand'],
   ['G7', built, 'cleanup on disconnect, sweep as the net'],
   ['G8', built, 'works without protocol sessions, across restarts and replicas'],
-  ['G9', later, 'edited from the page, the CLI and the API'],
+  ['G9', built, 'edited from the page, the CLI and the API'],
   ['L1', built, 'the record, immutable but for last active and what only narrows'],
   ['L2', built, 'created on first call or explicitly; invalid ids refused'],
   ['L3', built, 'propagated to nested and async code; concurrent calls never mix'],
@@ -79,6 +79,9 @@ const rows: readonly (readonly [string, boolean, string])[] = [
   ['S8', built, 'limits hold for a session as a whole'],
   ['S9', built, 'every refusal leaves a journal line'],
   ['S10', built, 'only a credential with the role for it gets into the control API, and no page of another origin'],
+  ['U1', later, 'live sessions, one session with timeline and reasons, approval inbox'],
+  ['U2', built, 'servers, workspaces, people, policies, rules, journal, overview'],
+  ['U3', built, 'usable by keyboard, screen reader and phone; safe against hostile text'],
 ];
 
 export const requirements: readonly Requirement[] = rows.map(([id, claimed, promise]) => ({ id, claimed, promise }));

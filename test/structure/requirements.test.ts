@@ -4,9 +4,9 @@ import { readSourceFiles } from './source-files.ts';
 
 const cited = new Set(
   readSourceFiles('test', /\.test\.ts$/).flatMap((file) =>
-    [
-      ...file.text.matchAll(/(?:test|it|describe)(?:\.each\([^)]*\))?\(\s*['"`]((?:[PGLWOS]\d{1,2}(?:, )?)+):/g),
-    ].flatMap((match) => (match[1] as string).split(', ')),
+    [...file.text.matchAll(/(?:test|it|describe|\))\(\s*['"`]((?:[PGLWOSU]\d{1,2}(?:, )?)+):/g)].flatMap((match) =>
+      (match[1] as string).split(', '),
+    ),
   ),
 );
 
