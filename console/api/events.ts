@@ -36,6 +36,13 @@ effect(() => {
   for (const { type, data } of waiting) for (const listener of listeners) listener(type, data);
 });
 
+/** Nothing of one sign-in is kept for the next. */
+effect(() => {
+  if (signedIn.value !== undefined) return;
+  held = [];
+  isPaused.value = false;
+});
+
 /** Reads the event stream while somebody is signed in, and connects again when it breaks. */
 effect(() => {
   const token = signedIn.value?.token;
@@ -60,6 +67,8 @@ async function keepReading(signal: AbortSignal): Promise<void> {
       if (!isFirst) deliver('resync', undefined);
       isFirst = false;
       await readStream(response);
+      // The gateway ends the stream of a console that is signed out. The answer to any request tells.
+      await send('/api/v1/whoami', { signal });
     } catch (error) {
       if (signal.aborted || (error instanceof RequestError && error.status === 401)) return;
     }

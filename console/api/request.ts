@@ -1,3 +1,4 @@
+import { effect } from '@preact/signals';
 import type { AnswerOf, RequestOf, RouteName } from '../../src/entrances/control/routes.ts';
 import { signedIn, signOut } from '../sign-in/signed-in.ts';
 
@@ -47,14 +48,31 @@ export function pathOf<Name extends RouteName>(name: Name, parts?: RequestOf<Nam
   return search.size === 0 ? filled : `${filled}?${search}`;
 }
 
-/** Sends a request with the token of this console. An answer 401 means that the console is signed out. */
+let current = new AbortController();
+
+/** Ends the requests of a sign-in that has ended: an answer must not reach the next one. */
+effect(() => {
+  const ofSignIn = new AbortController();
+  current = ofSignIn;
+  return signedIn.value === undefined ? undefined : () => ofSignIn.abort();
+});
+
+/**
+ * Sends a request with the token of this console, or with a credential that is given. An answer 401 to the token means
+ * that the console is signed out.
+ */
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
-  const token = signedIn.peek()?.token;
   const headers = new Headers(init.headers);
-  if (token !== undefined) headers.set('authorization', `Bearer ${token}`);
+  const token = headers.has('authorization') ? undefined : signedIn.peek()?.token;
+  const signals = init.signal == null ? [] : [init.signal];
+  if (token !== undefined) {
+    headers.set('authorization', `Bearer ${token}`);
+    signals.push(current.signal);
+  }
   const response = await fetch(new URL(path.replace(/^\//, ''), base), {
     ...init,
     headers,
+    signal: AbortSignal.any(signals),
     cache: 'no-store',
     credentials: 'omit',
     redirect: 'error',

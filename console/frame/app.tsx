@@ -3,6 +3,7 @@ import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
 import { View } from '../parts/card.tsx';
 import { ErrorNotice } from '../parts/notice.tsx';
+import { givenCode } from '../sign-in/given-code.ts';
 import { SignIn } from '../sign-in/sign-in.tsx';
 import { signedIn } from '../sign-in/signed-in.ts';
 import { Header } from './header.tsx';
@@ -15,7 +16,7 @@ type Shown = { readonly key: string; readonly View: ComponentType } | { readonly
 
 /** The console: the sign-in page, or the frame with the view that the address names. */
 export function App() {
-  if (signedIn.value === undefined) return <SignIn />;
+  if (signedIn.value === undefined || givenCode.value !== undefined) return <SignIn />;
   return <Frame />;
 }
 

@@ -1,10 +1,10 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { isPaused, streamState } from '../api/events.ts';
-import { request } from '../api/request.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { Until } from '../parts/text.tsx';
-import { signedIn, signOut } from '../sign-in/signed-in.ts';
+import { leave } from '../sign-in/exchange.ts';
+import { signedIn } from '../sign-in/signed-in.ts';
 import { Consoles } from './consoles.tsx';
 import { hrefOf } from './route.ts';
 import { chooseTheme, theme } from './theme.ts';
@@ -69,50 +69,49 @@ function Account() {
   const isOpen = useSignal(false);
   const isListing = useSignal(false);
   const { role = 'viewer', by = '', expiresAt = '' } = signedIn.value ?? {};
-  const leave = async () => {
-    // The token is forgotten here even if the gateway cannot be reached.
-    await request('DELETE /api/v1/consoles/{id}', { id: 'current' }).catch(() => {});
-    signOut('You have signed out.');
-  };
   return (
-    <details
-      class="account"
-      open={isOpen.value}
-      onToggle={({ currentTarget }) => {
-        isOpen.value = currentTarget.open;
-      }}
-      onKeyDown={(event) => {
-        if (event.key === 'Escape') isOpen.value = false;
-      }}
-    >
-      <summary class="button button-plain">{role}</summary>
-      <div class="account-menu">
-        <p>
-          Signed in as <strong>{by}</strong>, role {role}.
-        </p>
-        <p class="muted">
-          Ends <Until at={expiresAt} />.
-        </p>
-        <label class="field">
-          <span>Theme</span>
-          <select value={theme.value} onChange={({ currentTarget }) => chooseTheme(currentTarget.value)}>
-            <option value="">As the system</option>
-            <option value="light">Light</option>
-            <option value="dark">Dark</option>
-          </select>
-        </label>
-        {role === 'admin' && (
-          <Button
-            onClick={() => {
-              isOpen.value = false;
-              isListing.value = true;
-            }}
-          >
-            Signed-in consoles
-          </Button>
-        )}
-        <Button onClick={() => void leave()}>Sign out</Button>
-      </div>
+    <>
+      <details
+        class="account"
+        open={isOpen.value}
+        onToggle={({ currentTarget }) => {
+          isOpen.value = currentTarget.open;
+        }}
+        onKeyDown={(event) => {
+          if (event.key !== 'Escape' || !isOpen.value) return;
+          isOpen.value = false;
+          event.currentTarget.querySelector('summary')?.focus();
+        }}
+      >
+        <summary class="button button-plain">{role}</summary>
+        <div class="account-menu">
+          <p>
+            Signed in as <strong>{by}</strong>, role {role}.
+          </p>
+          <p class="muted">
+            Ends <Until at={expiresAt} />.
+          </p>
+          <label class="field">
+            <span>Theme</span>
+            <select value={theme.value} onChange={({ currentTarget }) => chooseTheme(currentTarget.value)}>
+              <option value="">As the system</option>
+              <option value="light">Light</option>
+              <option value="dark">Dark</option>
+            </select>
+          </label>
+          {role === 'admin' && (
+            <Button
+              onClick={() => {
+                isOpen.value = false;
+                isListing.value = true;
+              }}
+            >
+              Signed-in consoles
+            </Button>
+          )}
+          <Button onClick={() => leave('You have signed out.')}>Sign out</Button>
+        </div>
+      </details>
       {isListing.value && (
         <Consoles
           onClose={() => {
@@ -120,6 +119,6 @@ function Account() {
           }}
         />
       )}
-    </details>
+    </>
   );
 }

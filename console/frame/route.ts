@@ -1,4 +1,6 @@
 import { computed, signal } from '@preact/signals';
+// It takes the code out of the address first.
+import '../sign-in/given-code.ts';
 
 /** The place in the console, as the fragment of the address says it: `#/sessions/ID?tab=context`. */
 export interface Route {

@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { effect, useSignal } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks';
 import { isPaused } from '../api/events.ts';
 import { useRequest } from '../api/use-request.ts';
@@ -7,6 +7,7 @@ import { Button } from '../parts/button.tsx';
 import { View } from '../parts/card.tsx';
 import { formatCount } from '../parts/format.ts';
 import { SameData } from '../parts/same-data.tsx';
+import { signedIn } from '../sign-in/signed-in.ts';
 import { filterNames, hasFilters, keyOfFilters, type Query, writeCommand, writePath } from './journal-filter.ts';
 import { JournalFilters } from './journal-filters.tsx';
 import { createJournalLines, type JournalLines } from './journal-lines.ts';
@@ -20,6 +21,13 @@ const maxKeptMs = 600_000;
 let kept: { readonly key: string; readonly lines: JournalLines; leftAt: number; scroll: number } | undefined;
 /** The filters that were used last. They come back when the address of the view names none. */
 let lastQuery: Readonly<Record<string, string>> = {};
+
+/** Nothing of one sign-in is shown to the next. */
+effect(() => {
+  if (signedIn.value !== undefined) return;
+  kept = undefined;
+  lastQuery = {};
+});
 
 /** Everything that happened: calls, changes and refusals, with filters that stay in the address. */
 export function Journal() {

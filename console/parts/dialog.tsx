@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { Button } from './button.tsx';
 import { ErrorNotice } from './notice.tsx';
 import { makeVisible } from './text.tsx';
@@ -13,22 +13,37 @@ interface DialogProps {
   readonly isWide?: boolean;
 }
 
-/** A modal dialog. The browser keeps the focus inside, closes it with Escape and gives the focus back. */
+/** A modal dialog. The browser keeps the focus inside. Afterwards the focus returns to the button that opened it. */
 export function Dialog({ title, onClose, children, isWide }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
-    element.current?.showModal();
-    return () => before?.focus?.();
+  const isGone = useRef(false);
+  useLayoutEffect(() => {
+    const dialog = element.current;
+    const opener = document.activeElement;
+    dialog?.showModal();
+    return () => {
+      isGone.current = true;
+      // While it is open, nothing outside of it can have the focus.
+      dialog?.close();
+      returnFocus(opener);
+    };
   }, []);
   return (
     <dialog
       ref={element}
       class={isWide === true ? 'dialog dialog-wide' : 'dialog'}
       aria-labelledby={id}
-      onClose={onClose}
-      onCancel={onClose}
+      onClose={() => {
+        // The event comes late, when another dialog may be open already.
+        if (!isGone.current) onClose();
+      }}
+      onCancel={(event) => {
+        // A file field inside has an event of this name too.
+        if (event.target !== event.currentTarget) return;
+        event.preventDefault();
+        onClose();
+      }}
     >
       <header class="dialog-head">
         <h2 id={id}>{title}</h2>
@@ -39,6 +54,16 @@ export function Dialog({ title, onClose, children, isWide }: DialogProps) {
       {children}
     </dialog>
   );
+}
+
+/** Gives the focus to the first place that can have it. A menu that has closed hides the button that was in it. */
+function returnFocus(opener: Element | null): void {
+  const places = [opener, opener?.closest('details')?.querySelector('summary'), document.querySelector('main h1')];
+  for (const place of places) {
+    if (!(place instanceof HTMLElement) || place === document.body) continue;
+    place.focus();
+    if (document.activeElement === place) return;
+  }
 }
 
 interface ActionDialogProps {

@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { pathOf } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
@@ -8,6 +8,7 @@ import { Card } from '../parts/card.tsx';
 import { formatCount } from '../parts/format.ts';
 import { ErrorNotice } from '../parts/notice.tsx';
 import { quoteWord, SameData } from '../parts/same-data.tsx';
+import { signedIn } from '../sign-in/signed-in.ts';
 import { Decision } from './decision.tsx';
 import { findJsonProblem } from './find-json-problem.ts';
 import { SessionPicker } from './session-picker.tsx';
@@ -19,6 +20,11 @@ const typingMs = 300;
 
 /** Arguments that are too long for the address, kept until the tab is left. */
 const longArgs = signal('');
+
+/** Nothing of one sign-in is shown to the next. */
+effect(() => {
+  if (signedIn.value === undefined) longArgs.value = '';
+});
 
 /** Asks whether a session may make a call, and shows the decision with everything that it is based on. */
 export function CallTester() {

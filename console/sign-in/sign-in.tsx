@@ -1,35 +1,17 @@
-import { useSignal } from '@preact/signals';
+import { batch, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { RequestError, send } from '../api/request.ts';
-import { hrefOf, replaceAddress } from '../frame/route.ts';
+import { RequestError } from '../api/request.ts';
 import { Button } from '../parts/button.tsx';
 import { ErrorNotice, Notice } from '../parts/notice.tsx';
 import { CopyButton } from '../parts/same-data.tsx';
-import { keepSignIn, type SignedIn, signOutReason } from './signed-in.ts';
+import { leave, signIn } from './exchange.ts';
+import { givenCode } from './given-code.ts';
+import { signOutReason } from './signed-in.ts';
 import './sign-in.css';
 
 const openCommand = 'ambit open';
-
-/** Takes the one-time code out of the address, so that it stays in no history. */
-function takeCode(): string | undefined {
-  const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1];
-  if (code !== undefined) replaceAddress(hrefOf(['overview']));
-  return code;
-}
-
-/** Exchanges a code or a credential for the token of this console. */
-async function openConsole(body: { code?: string }, credential?: string): Promise<void> {
-  const opened = await send('/api/v1/consoles', {
-    method: 'POST',
-    body: JSON.stringify(body),
-    headers: {
-      'content-type': 'application/json',
-      ...(credential === undefined ? {} : { authorization: `Bearer ${credential}` }),
-    },
-  });
-  keepSignIn((await opened.json()) as SignedIn);
-  if (location.hash === '') replaceAddress(hrefOf(['overview']));
-}
+/** The answers to what is no code and no credential: unknown, malformed, too long. */
+const refusals: ReadonlySet<number> = new Set([400, 401, 413, 431]);
 
 /** The first page: it holds no data, and offers the ways to sign in. */
 export function SignIn() {
@@ -39,25 +21,27 @@ export function SignIn() {
     isBusy.value = true;
     error.value = undefined;
     try {
-      await openConsole(body, credential);
+      await signIn(body, credential);
     } catch (failure) {
-      error.value =
-        failure instanceof RequestError && failure.status === 401 ? explainRefusal(body) : (failure as Error);
+      const isRefused = failure instanceof RequestError && refusals.has(failure.status);
+      error.value = isRefused ? explainRefusal(body) : (failure as Error);
     } finally {
       isBusy.value = false;
     }
   };
   useEffect(() => {
     document.title = 'Sign in · Ambit';
-    const code = takeCode();
-    if (code !== undefined) void run({ code });
-    const onHash = () => {
-      const later = takeCode();
-      if (later !== undefined) void run({ code: later });
-    };
-    addEventListener('hashchange', onHash);
-    return () => removeEventListener('hashchange', onHash);
   }, []);
+  useSignalEffect(() => {
+    const code = givenCode.value;
+    if (code === undefined) return;
+    // The link replaces the sign-in that this tab had.
+    batch(() => {
+      leave();
+      givenCode.value = undefined;
+    });
+    void run({ code });
+  });
   return (
     <main class="sign-in">
       <div class="sign-in-card">
@@ -79,7 +63,9 @@ export function SignIn() {
             const field = event.currentTarget.elements.namedItem('token') as HTMLInputElement;
             const token = field.value.trim();
             field.value = '';
-            if (token !== '') void run({}, token);
+            // A browser sends no other characters in a header, and would name them in its error.
+            if (/^[\x21-\x7e]+$/.test(token)) void run({}, token);
+            else error.value = explainRefusal({});
           }}
         >
           <label class="field">
