@@ -1,4 +1,4 @@
-import { effect, signal } from '@preact/signals';
+import { effect, signal, untracked } from '@preact/signals';
 import { signedIn } from '../sign-in/signed-in.ts';
 import { RequestError, send } from './request.ts';
 
@@ -10,6 +10,8 @@ export const isPaused = signal(false);
 type Listener = (type: string, data: unknown) => void;
 const listeners = new Set<Listener>();
 const retryMs = 2000;
+/** The gateway says something at least every 15 seconds. A stream that is silent for longer has been cut unnoticed. */
+const silentMs = 40_000;
 const maxHeld = 5000;
 let held: { readonly type: string; readonly data: unknown }[] = [];
 let lastId = '';
@@ -21,9 +23,10 @@ export function onEvent(listener: Listener): () => void {
 }
 
 function deliver(type: string, data: unknown): void {
-  if (isPaused.peek() && type !== 'resync') {
-    held.push({ type, data });
-    if (held.length > maxHeld) held = [{ type: 'resync', data: undefined }];
+  if (isPaused.peek()) {
+    // Once everything is to be read again, the events before say nothing more.
+    if (type === 'resync' || held.length >= maxHeld) held = [{ type: 'resync', data: undefined }];
+    else held.push({ type, data });
     return;
   }
   for (const listener of listeners) listener(type, data);
@@ -33,7 +36,9 @@ effect(() => {
   if (isPaused.value) return;
   const waiting = held;
   held = [];
-  for (const { type, data } of waiting) for (const listener of listeners) listener(type, data);
+  untracked(() => {
+    for (const { type, data } of waiting) for (const listener of listeners) listener(type, data);
+  });
 });
 
 /** Nothing of one sign-in is kept for the next. */
@@ -64,7 +69,8 @@ async function keepReading(signal: AbortSignal): Promise<void> {
       const headers: Record<string, string> = lastId === '' ? {} : { 'last-event-id': lastId };
       const response = await send('/api/v1/events?activity=true', { signal, headers });
       streamState.value = 'live';
-      if (!isFirst) deliver('resync', undefined);
+      // A view may have read its data before the stream began: what happened in between is in neither.
+      deliver('resync', undefined);
       isFirst = false;
       await readStream(response);
       // The gateway ends the stream of a console that is signed out. The answer to any request tells.
@@ -82,7 +88,9 @@ async function readStream(response: Response): Promise<void> {
   if (reader === undefined) return;
   let rest = '';
   for (;;) {
+    const timer = setTimeout(() => void reader.cancel(), silentMs);
     const { value, done } = await reader.read();
+    clearTimeout(timer);
     if (done) return;
     const blocks = (rest + value).split('\n\n');
     rest = blocks.pop() ?? '';
@@ -97,5 +105,6 @@ function readBlock(block: string): void {
     else if (line.startsWith('data: ')) data += line.slice(6);
     else if (line.startsWith('id: ')) lastId = line.slice(4);
   }
-  if (data !== '') deliver(type, JSON.parse(data) as unknown);
+  if (type === 'lost') deliver('resync', undefined);
+  else if (data !== '') deliver(type, JSON.parse(data) as unknown);
 }

@@ -1,6 +1,7 @@
 import { type ReadonlySignal, type Signal, useSignal, useSignalEffect } from '@preact/signals';
-import { useCallback, useEffect, useRef } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { RequestOf } from '../../src/entrances/control/routes.ts';
+import { isPaused } from './events.ts';
 import { type AnswerOf, type RouteName, request } from './request.ts';
 
 /** An answer of the control API that a view shows. */
@@ -13,8 +14,10 @@ export interface Loaded<Answer> {
 }
 
 interface Options {
-  /** Asks again after this time while the page is visible. */
+  /** Asks again after this time while the page is visible and not paused, and at once when the pause ends. */
   readonly everyMs?: number;
+  /** Asks again when this value changes. */
+  readonly after?: unknown;
   /** Waits with the first request until this is true. */
   readonly when?: boolean;
 }
@@ -23,7 +26,7 @@ interface Options {
 export function useRequest<Name extends RouteName>(
   name: Name,
   parts: RequestOf<Name> = {},
-  { everyMs, when = true }: Options = {},
+  { everyMs, after, when = true }: Options = {},
 ): Loaded<AnswerOf<Name>> {
   const answer: Signal<AnswerOf<Name> | undefined> = useSignal(undefined);
   const error = useSignal<Error | undefined>(undefined);
@@ -38,7 +41,10 @@ export function useRequest<Name extends RouteName>(
     isLoading.value = true;
     try {
       const [asked, given] = JSON.parse(key) as [Name, RequestOf<Name>];
-      answer.value = await request(asked, { ...given, signal: controller.signal });
+      const found = await request(asked, { ...given, signal: controller.signal });
+      // Another request may have been made since the answer arrived.
+      if (controller.signal.aborted) return;
+      answer.value = found;
       error.value = undefined;
     } catch (failure) {
       if (controller.signal.aborted) return;
@@ -48,7 +54,8 @@ export function useRequest<Name extends RouteName>(
     }
   }, [key]);
 
-  useEffect(() => {
+  // Before the page is drawn: an answer to another question is never shown.
+  useLayoutEffect(() => {
     if (!when) return;
     answer.value = undefined;
     error.value = undefined;
@@ -56,13 +63,27 @@ export function useRequest<Name extends RouteName>(
     return () => running.current?.abort();
   }, [key, when]);
 
+  const isRenewed = when && everyMs !== undefined && !isPaused.value;
+  const wasPaused = useRef(false);
   useEffect(() => {
-    if (everyMs === undefined || !when) return;
+    if (!isRenewed) return;
+    if (wasPaused.current) void reload();
     const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') void reload();
+      // An answer that takes longer than the interval would otherwise never arrive.
+      if (document.visibilityState === 'visible' && !isLoading.peek()) void reload();
     }, everyMs);
     return () => clearInterval(timer);
-  }, [key, everyMs, when]);
+  }, [key, everyMs, isRenewed]);
+  useEffect(() => {
+    wasPaused.current = isPaused.value;
+  });
+
+  const seen = useRef(after);
+  useEffect(() => {
+    const isNew = seen.current !== after;
+    seen.current = after;
+    if (isNew && when) void reload();
+  }, [after]);
 
   return { answer, error, isLoading, reload };
 }

@@ -38,7 +38,7 @@ export const sessionSentences: ReadonlyMap<string, Sentence> = new Map<string, S
   [
     'message-sent',
     (entry) =>
-      `The session sent a message of ${formatBytes(readNumber(entry, 'bytes') ?? 0)} to session ${shortenId(entry, 'toSessionId')}`,
+      `${readText(entry, 'by') === '' ? 'The session' : 'The operator'} sent a message of ${formatBytes(readNumber(entry, 'bytes') ?? 0)} to session ${shortenId(entry, 'toSessionId')}`,
   ],
   ['reported', (entry) => `The session returned its result to its parent session ${shortenId(entry, 'parentId')}`],
   ['resolved', (entry) => `The reference ${readText(entry, 'asked')} of another session led to this session`],

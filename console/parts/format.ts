@@ -1,9 +1,10 @@
 import { signal } from '@preact/signals';
+import { isPaused } from '../api/events.ts';
 
-/** The current time, renewed once a second while the page is visible. */
+/** The current time, renewed once a second while the page is visible and not paused. */
 export const now = signal(Date.now());
 setInterval(() => {
-  if (document.visibilityState === 'visible') now.value = Date.now();
+  if (document.visibilityState === 'visible' && !isPaused.peek()) now.value = Date.now();
 }, 1000);
 
 const units: readonly (readonly [name: string, seconds: number])[] = [

@@ -1,4 +1,3 @@
-import { isPaused } from '../api/events.ts';
 import type { AnswerOf } from '../api/request.ts';
 import { type Loaded, useRequest } from '../api/use-request.ts';
 
@@ -15,10 +14,9 @@ export interface PeopleLists {
   readonly logins: Loaded<AnswerOf<'GET /api/v1/logins'>>;
 }
 
-const everyMs = 15_000;
+const refresh = { everyMs: 15_000 };
 
 export function usePeopleLists(): PeopleLists {
-  const refresh = isPaused.value ? {} : { everyMs };
   return {
     users: useRequest('GET /api/v1/users', {}, refresh),
     keys: useRequest('GET /api/v1/keys', {}, refresh),

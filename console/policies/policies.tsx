@@ -1,6 +1,5 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { isPaused } from '../api/events.ts';
 import type { AnswerOf } from '../api/request.ts';
 import { type Loaded, useRequest } from '../api/use-request.ts';
 import { hrefOf, readQuery } from '../frame/route.ts';
@@ -34,11 +33,10 @@ const tabs = [
   { name: 'preview', label: 'Preview', Content: PreviewTab },
 ] as const;
 
-const everyMs = 15_000;
+const refresh = { everyMs: 15_000 };
 
 /** The texts that the model is given: policies and objectives, and what a user gets of them. */
 export function Policies() {
-  const refresh = isPaused.value ? {} : { everyMs };
   const policies = useRequest('GET /api/v1/policies', {}, refresh);
   const objectives = useRequest('GET /api/v1/objectives', {}, refresh);
   const dialogs = useDialog();

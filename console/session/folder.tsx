@@ -18,23 +18,28 @@ interface FolderProps {
   readonly id: string;
   readonly name: string;
   readonly isLive: boolean;
+  /** The folder is read again when this value changes. */
+  readonly after?: unknown;
   /** Called after a merge or a discard. */
   readonly onChange?: () => void;
 }
 
 /** The own folder of a session, if it has one. Most sessions work in the folder of their workspace. */
-export function SessionFolder({ workspaceId, ...folder }: FolderProps & { readonly workspaceId: string | null }) {
+export function SessionFolder(props: FolderProps & { readonly workspaceId: string | null }) {
+  const { workspaceId, ...folder } = props;
+  const { after } = folder;
   const isAsked = workspaceId !== null && isAdmin.value;
-  const workspace = useRequest('GET /api/v1/workspaces/{id}', { id: workspaceId ?? '' }, { when: isAsked });
+  const workspace = useRequest('GET /api/v1/workspaces/{id}', { id: workspaceId ?? '' }, { when: isAsked, after });
   const hasOwn = workspace.answer.value?.folders.some(({ sessionId }) => sessionId === folder.id) === true;
   return hasOwn && workspaceId !== null ? <OwnFolder {...folder} workspaceId={workspaceId} /> : null;
 }
 
 /** The unmerged changes in the own folder of a session, and what can be done with them. */
-function OwnFolder({ id, name, isLive, workspaceId, onChange }: FolderProps & { readonly workspaceId: string }) {
+function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
+  const { id, name, isLive, workspaceId, after, onChange } = props;
   // A session that moved between workspaces has a folder in each.
   const which = { id, query: { workspace: workspaceId } };
-  const diff = useRequest('GET /api/v1/sessions/{id}/diff', which);
+  const diff = useRequest('GET /api/v1/sessions/{id}/diff', which, { after });
   const open = useSignal<'merge' | 'discard' | undefined>(undefined);
   const done = useSignal('');
   const failure = diff.error.value;
@@ -43,12 +48,12 @@ function OwnFolder({ id, name, isLive, workspaceId, onChange }: FolderProps & { 
   const close = () => {
     open.value = undefined;
   };
-  const finish = (text: string) => {
-    done.value = text;
+  const finish = async (text: string) => {
     onChange?.();
-    if (isLive) void diff.reload();
+    if (isLive) await diff.reload();
     // A kept folder may be deleted once nothing is left to merge.
     else isGone.value = true;
+    done.value = text;
   };
   return (
     <Card
@@ -144,7 +149,7 @@ function OwnFolder({ id, name, isLive, workspaceId, onChange }: FolderProps & { 
 interface DialogProps extends Pick<FolderProps, 'id' | 'name'> {
   readonly workspaceId: string;
   readonly onClose: () => void;
-  readonly onDone: (text: string) => void;
+  readonly onDone: (text: string) => Promise<void>;
 }
 
 /** Merges after a look at what would happen to each file. */
@@ -165,7 +170,7 @@ function MergeDialog({ id, name, workspaceId, onClose, onDone }: DialogProps) {
           id,
           body: mergeBody(workspaceId, prefer.value, false),
         });
-        onDone(`${plural(merged.files.length, 'file')} merged into workspace ${merged.workspaceId}.`);
+        await onDone(`${plural(merged.files.length, 'file')} merged into workspace ${merged.workspaceId}.`);
       }}
     >
       <label class="field">
@@ -215,6 +220,10 @@ function useMergePlan(id: string, workspaceId: string, prefer: '' | 'session' | 
   const error = useSignal<Error | undefined>(undefined);
   useEffect(() => {
     let isCurrent = true;
+    // The plan of another choice must not be confirmed.
+    files.value = undefined;
+    fits.value = false;
+    error.value = undefined;
     void readPlan();
     return () => {
       isCurrent = false;
@@ -229,7 +238,6 @@ function useMergePlan(id: string, workspaceId: string, prefer: '' | 'session' | 
         if (!isCurrent) return;
         files.value = plan.files;
         fits.value = plan.fits;
-        error.value = undefined;
       } catch (failure) {
         if (isCurrent) error.value = failure as Error;
       }

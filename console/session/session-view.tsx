@@ -10,7 +10,7 @@ import { plural } from '../parts/format.ts';
 import { Answer, Empty } from '../parts/notice.tsx';
 import { quoteWord, SameData } from '../parts/same-data.tsx';
 import { Ago, Id, makeVisible, Swatch, Text, Until } from '../parts/text.tsx';
-import { SessionActions } from './actions/session-actions.tsx';
+import { SessionActions, type SessionActionsProps } from './actions/session-actions.tsx';
 import { SessionFolder } from './folder.tsx';
 import { ContextCards } from './side/context-cards.tsx';
 import { LimitsCard } from './side/limits-card.tsx';
@@ -26,46 +26,58 @@ export type EndedDetails = AnswerOf<'GET /api/v1/sessions/ended'>['sessions'][nu
 
 const refreshMs = 5000;
 
+/** A part of the view with data of its own, which it reads again each time that the session has been read. */
+export interface SessionPartProps {
+  readonly id: string;
+  readonly after: SessionDetails;
+}
+
 /** Everything about one session, live or ended. */
 export function SessionView() {
   const [, id = ''] = route.value.path;
-  const isOver = useSignal(false);
+  /** The time at which this console heard of the end. The record of the session may follow a little later. */
+  const overAt = useSignal<string | undefined>(undefined);
   const ended = useRequest('GET /api/v1/sessions/ended', { query: { id } });
-  const record = ended.answer.value?.sessions[0];
-  const isLive = ended.answer.value !== undefined && record === undefined && !isOver.value;
+  // Ids of others may begin with this one.
+  const record = ended.answer.value?.sessions.find((each) => each.id === id);
+  const isLive = ended.answer.value !== undefined && record === undefined && overAt.value === undefined;
   const session = useRequest('GET /api/v1/sessions/{id}', { id }, { everyMs: refreshMs, when: isLive });
+  const failure = session.error.value;
+  const isUnknown = failure instanceof RequestError && failure.status === 404;
+  const last = session.answer.value;
+  const isGone = isUnknown && last !== undefined;
+  const showEnd = () => {
+    overAt.value ??= new Date().toISOString();
+    return ended.reload();
+  };
   useEffect(
     () =>
       onEvent((type, data) => {
         const about = (data as { session?: { id?: string } } | undefined)?.session?.id;
-        if (about !== id || type === 'created') return;
-        if (type === 'restricted') return void session.reload();
-        isOver.value = true;
-        void ended.reload();
+        if (type === 'resync' || (about === id && type === 'restricted')) void session.reload();
+        else if (about === id && type !== 'created') void showEnd();
       }),
-    [id],
+    [id, session.reload],
   );
-  const failure = session.error.value;
-  const isUnknown = failure instanceof RequestError && failure.status === 404;
-  const last = session.answer.value;
-  if (record !== undefined || isOver.value || (isUnknown && last !== undefined)) {
-    return <EndedSession record={record ?? last} endedAt={record?.endedAt} reason={record?.reason} />;
+  useEffect(() => {
+    if (isGone) void showEnd();
+  }, [isGone]);
+  if (record !== undefined || overAt.value !== undefined || isGone) {
+    return <EndedSession record={record ?? last} endedAt={record?.endedAt ?? overAt.value} reason={record?.reason} />;
   }
   if (isUnknown) return <UnknownSession />;
   return (
     <Answer of={ended}>
-      {() => <Answer of={session}>{(details) => <LiveSession details={details} onChange={session.reload} />}</Answer>}
+      {() => (
+        <Answer of={session}>
+          {(details) => <LiveSession details={details} onChange={session.reload} onEnd={showEnd} />}
+        </Answer>
+      )}
     </Answer>
   );
 }
 
-function LiveSession({
-  details,
-  onChange,
-}: {
-  readonly details: SessionDetails;
-  readonly onChange: () => Promise<void>;
-}) {
+function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
   const { id, trustLevel, activity, expiresAt } = details;
   return (
     <View
@@ -83,21 +95,27 @@ function LiveSession({
           </span>
         </>
       }
-      actions={<SessionActions details={details} onChange={onChange} />}
+      actions={<SessionActions details={details} onChange={onChange} onEnd={onEnd} />}
     >
       <SessionFacts session={details} />
       <div class="session-columns">
         <div class="session-main">
-          <Timeline id={id} since={details.createdAt} until={undefined} />
-          <SessionFolder id={id} name={details.name ?? id} workspaceId={details.workspaceId} isLive />
+          <Timeline id={id} since={details.createdAt} until={undefined} after={details} />
+          <SessionFolder
+            id={id}
+            name={details.name ?? id}
+            workspaceId={details.workspaceId}
+            isLive
+            after={details.usage?.calls}
+          />
         </div>
         <div class="session-side">
           <LimitsCard details={details} />
-          <ProcessesCard id={id} />
-          <ContextCards id={id} />
-          <PoliciesCard id={id} />
-          <MessagesCard id={id} />
-          <StateCard id={id} />
+          <ProcessesCard id={id} after={details} />
+          <ContextCards id={id} after={details} />
+          <PoliciesCard id={id} after={details} />
+          <MessagesCard id={id} after={details} />
+          <StateCard id={id} after={details} />
         </div>
       </div>
       <SameData

@@ -1,5 +1,6 @@
 import { useComputed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
+import { pathOf } from '../api/request.ts';
 import { hrefOf, readQuery } from '../frame/route.ts';
 import { View } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
@@ -113,7 +114,7 @@ function LiveSessions() {
         ]
           .filter(Boolean)
           .join(' ')}
-        path="/api/v1/sessions?include=activity,usage"
+        path={pathOf('GET /api/v1/sessions', { query: { user, workspace, include: 'activity,usage' } })}
       />
     </>
   );

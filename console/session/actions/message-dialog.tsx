@@ -6,7 +6,7 @@ interface MessageDialogProps {
   readonly id: string;
   readonly name: string;
   readonly onClose: () => void;
-  readonly onDone: () => void;
+  readonly onDone: () => Promise<void>;
 }
 
 const maxLength = 60_000;
@@ -22,7 +22,7 @@ export function MessageDialog({ id, name, onClose, onDone }: MessageDialogProps)
       onClose={onClose}
       onRun={async () => {
         await request('POST /api/v1/sessions/{id}/messages', { id, body: { text: text.value } });
-        onDone();
+        await onDone();
       }}
     >
       <p>The agent gets the text when it reads its inbox with the tool session_inbox. You are named as the operator.</p>

@@ -8,13 +8,14 @@ import type { SessionDetails } from '../session-view.tsx';
 import { MessageDialog } from './message-dialog.tsx';
 import { RestrictDialog } from './restrict-dialog.tsx';
 
-interface SessionActionsProps {
+export interface SessionActionsProps {
   readonly details: SessionDetails;
   readonly onChange: () => Promise<void>;
+  readonly onEnd: () => Promise<void>;
 }
 
 /** What an admin can do with a live session. */
-export function SessionActions({ details, onChange }: SessionActionsProps) {
+export function SessionActions({ details, onChange, onEnd }: SessionActionsProps) {
   const open = useSignal<'message' | 'restrict' | 'end' | undefined>(undefined);
   const done = useSignal('');
   if (!isAdmin.value) return <span class="muted">Viewers cannot change sessions.</span>;
@@ -42,7 +43,8 @@ export function SessionActions({ details, onChange }: SessionActionsProps) {
           id={id}
           name={name}
           onClose={close}
-          onDone={() => {
+          onDone={async () => {
+            await onChange();
             done.value = 'The message is in the inbox of the session.';
           }}
         />
@@ -66,7 +68,7 @@ export function SessionActions({ details, onChange }: SessionActionsProps) {
           onClose={close}
           onRun={async () => {
             await request('DELETE /api/v1/sessions/{id}', { id });
-            await onChange();
+            await onEnd();
           }}
         >
           <p>

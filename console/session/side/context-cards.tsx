@@ -5,6 +5,7 @@ import { Badge } from '../../parts/badge.tsx';
 import { Card } from '../../parts/card.tsx';
 import { Answer } from '../../parts/notice.tsx';
 import { Text } from '../../parts/text.tsx';
+import type { SessionPartProps } from '../session-view.tsx';
 
 type Context = AnswerOf<'GET /api/v1/sessions/{id}/context'>;
 
@@ -30,8 +31,8 @@ const labels: Readonly<Record<string, string>> = {
 };
 
 /** The context of a session with the source of each value, its servers, and its permissions. */
-export function ContextCards({ id }: { readonly id: string }) {
-  const context = useRequest('GET /api/v1/sessions/{id}/context', { id });
+export function ContextCards({ id, after }: SessionPartProps) {
+  const context = useRequest('GET /api/v1/sessions/{id}/context', { id }, { after });
   return (
     <Answer of={context}>
       {(answer) => (

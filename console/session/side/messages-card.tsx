@@ -4,12 +4,11 @@ import { Badge } from '../../parts/badge.tsx';
 import { Card } from '../../parts/card.tsx';
 import { Answer } from '../../parts/notice.tsx';
 import { Ago, Swatch, Text } from '../../parts/text.tsx';
-
-const refreshMs = 5000;
+import type { SessionPartProps } from '../session-view.tsx';
 
 /** The messages that a session has not acknowledged yet. */
-export function MessagesCard({ id }: { readonly id: string }) {
-  const inbox = useRequest('GET /api/v1/sessions/{id}/messages', { id }, { everyMs: refreshMs });
+export function MessagesCard({ id, after }: SessionPartProps) {
+  const inbox = useRequest('GET /api/v1/sessions/{id}/messages', { id }, { after });
   return (
     <Card title="Inbox">
       <Answer of={inbox}>

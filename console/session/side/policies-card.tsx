@@ -4,10 +4,11 @@ import { Badge } from '../../parts/badge.tsx';
 import { Card } from '../../parts/card.tsx';
 import { Answer } from '../../parts/notice.tsx';
 import { Ago, Lines, Text } from '../../parts/text.tsx';
+import type { SessionPartProps } from '../session-view.tsx';
 
 /** The policy block as the model gets it, and when it was delivered. */
-export function PoliciesCard({ id }: { readonly id: string }) {
-  const policies = useRequest('GET /api/v1/sessions/{id}/policies', { id });
+export function PoliciesCard({ id, after }: SessionPartProps) {
+  const policies = useRequest('GET /api/v1/sessions/{id}/policies', { id }, { after });
   return (
     <Card title="Policies" aside={<a href={hrefOf(['policies'])}>All policies</a>}>
       <Answer of={policies}>

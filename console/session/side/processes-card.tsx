@@ -7,13 +7,13 @@ import { Meter } from '../../parts/meter.tsx';
 import { Answer } from '../../parts/notice.tsx';
 import { describeLimit } from '../../parts/sandbox-limits.ts';
 import { Ago } from '../../parts/text.tsx';
+import type { SessionPartProps } from '../session-view.tsx';
 
-const refreshMs = 5000;
 const mega = 1_048_576;
 
 /** The processes of servers that run for a session, with their memory and limits. */
-export function ProcessesCard({ id }: { readonly id: string }) {
-  const processes = useRequest('GET /api/v1/processes', { query: { session: id } }, { everyMs: refreshMs });
+export function ProcessesCard({ id, after }: SessionPartProps) {
+  const processes = useRequest('GET /api/v1/processes', { query: { session: id } }, { after });
   return (
     <Card title="Processes">
       <Answer of={processes}>

@@ -4,10 +4,11 @@ import { Card } from '../../parts/card.tsx';
 import { formatBytes } from '../../parts/format.ts';
 import { Answer } from '../../parts/notice.tsx';
 import { Text, Until } from '../../parts/text.tsx';
+import type { SessionPartProps } from '../session-view.tsx';
 
 /** The keys of the state that servers keep for a session. Values are not shown. */
-export function StateCard({ id }: { readonly id: string }) {
-  const state = useRequest('GET /api/v1/sessions/{id}/state', { id });
+export function StateCard({ id, after }: SessionPartProps) {
+  const state = useRequest('GET /api/v1/sessions/{id}/state', { id }, { after });
   return (
     <Card title="State keys">
       <Answer of={state}>

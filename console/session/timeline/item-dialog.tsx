@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { useRequest } from '../../api/use-request.ts';
 import { hrefOf } from '../../frame/route.ts';
 import { describeEntry, type JournalEntry } from '../../journal/describe-entry.ts';
 import { Outcome } from '../../parts/badge.tsx';
@@ -6,6 +7,7 @@ import { Facts } from '../../parts/card.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { formatBytes, formatDuration, formatInstant, formatMs, now } from '../../parts/format.ts';
 import { quoteWord, SameData } from '../../parts/same-data.tsx';
+import { describeLimit } from '../../parts/sandbox-limits.ts';
 import { Id, Lines, Text } from '../../parts/text.tsx';
 import type { TimelineItem } from './place-items.ts';
 
@@ -14,6 +16,8 @@ interface ItemDialogProps {
   readonly sessionId: string;
   readonly onClose: () => void;
 }
+
+const refreshMs = 5000;
 
 type Row = readonly [name: string, value: ComponentChildren];
 
@@ -29,7 +33,7 @@ export function ItemDialog({ item, sessionId, onClose }: ItemDialogProps) {
           <Text value={item.label} max={1000} />
         </p>
         <Facts rows={entry.kind === 'call' ? describeCall(entry) : describeOther(entry)} />
-        {lane === 'processes' && <ProcessLines item={item} />}
+        {lane === 'processes' && <ProcessLines item={item} sessionId={sessionId} />}
         <p class="session-line">
           <a href={hrefOf(['journal'], query)}>
             All journal lines {callId === undefined ? 'of the session' : 'of this call'}
@@ -149,8 +153,8 @@ function toolOf(entry: JournalEntry): string {
   return server === 'ambit' || name.includes('__') ? name : `${server}__${name}`;
 }
 
-function ProcessLines({ item }: { readonly item: TimelineItem }) {
-  const { related, from, until } = item;
+function ProcessLines({ item, sessionId }: Pick<ItemDialogProps, 'item' | 'sessionId'>) {
+  const { related, from, until, entry: start } = item;
   const stderr = related.filter(({ event }) => event === 'stderr').map((entry) => String(entry['line'] ?? ''));
   const others = related.filter(({ event }) => event !== 'stderr' && event !== 'started');
   return (
@@ -160,6 +164,7 @@ function ProcessLines({ item }: { readonly item: TimelineItem }) {
           ? `Running for ${formatDuration(now.value - from)}.`
           : `Ran for ${formatDuration(until - from)}.`}
       </p>
+      {until === undefined && <RunningProcess sessionId={sessionId} server={start['server']} pid={start['pid']} />}
       {others.map((entry) => (
         <p key={entry.time}>
           {formatInstant(entry.time)}: <Text value={describeEntry(entry)} max={1000} />
@@ -168,5 +173,27 @@ function ProcessLines({ item }: { readonly item: TimelineItem }) {
       <h3>Last lines on stderr</h3>
       {stderr.length === 0 ? <p class="muted">None.</p> : <Lines value={stderr.slice(-100).join('\n')} />}
     </>
+  );
+}
+
+interface RunningProcessProps {
+  readonly sessionId: string;
+  readonly server: unknown;
+  readonly pid: unknown;
+}
+
+/** The memory of a running process, and its limits with what enforces each. */
+function RunningProcess({ sessionId, server, pid }: RunningProcessProps) {
+  const all = useRequest('GET /api/v1/processes', { query: { session: sessionId } }, { everyMs: refreshMs });
+  const found = all.answer.value?.processes.find((process) => process.server === server && process.pid === pid);
+  if (found === undefined) return null;
+  const { memoryBytes, limits } = found;
+  return (
+    <Facts
+      rows={[
+        ['Memory now', memoryBytes === null ? 'unknown' : formatBytes(memoryBytes)],
+        ['Limits', limits.length === 0 ? 'none' : limits.map(describeLimit).join(', ')],
+      ]}
+    />
   );
 }

@@ -35,18 +35,28 @@ export function placeItems(entries: readonly JournalEntry[], sessionId: string):
   const oldestFirst = [...entries].reverse();
   const processes = new Map<string, TimelineItem>();
   const items: TimelineItem[] = [];
-  for (const [at, entry] of oldestFirst.entries()) {
-    if (entry.kind === 'process') addProcess(processes, entry, at);
-    else items.push(...placeEntry(entry, sessionId, at));
+  const counts = new Map<string, number>();
+  for (const entry of oldestFirst) {
+    if (entry.kind === 'process') addProcess(processes, entry);
+    else items.push(...placeEntry(entry, sessionId, makeKey(entry, counts)));
   }
   return [...items, ...processes.values()].sort((one, other) => other.from - one.from);
 }
 
-function placeEntry(entry: JournalEntry, sessionId: string, at: number): TimelineItem[] {
+/** Names an item by its line alone, so that its bar stays the same one when further lines are found. */
+function makeKey(entry: JournalEntry, counts: Map<string, number>): string {
+  const { time, kind } = entry;
+  const key = [time, kind, entry['event'], entry['id'], entry['operation'], entry['asked']].join(' ');
+  const count = (counts.get(key) ?? 0) + 1;
+  counts.set(key, count);
+  return `${key} ${count}`;
+}
+
+function placeEntry(entry: JournalEntry, sessionId: string, key: string): TimelineItem[] {
   const end = Date.parse(entry.time);
   const make = (lane: LaneName, change: Partial<TimelineItem> = {}): TimelineItem[] => [
     {
-      key: `${entry.time} ${at}`,
+      key,
       lane,
       from: end,
       until: end,
@@ -76,13 +86,16 @@ function placeEntry(entry: JournalEntry, sessionId: string, at: number): Timelin
   if (kind === 'refusal') return make('refusals', { tone: 'bad' });
   if (kind !== 'session') return make('session');
   const { event } = entry;
+  if (event === 'message-sent' && entry['toSessionId'] === sessionId && typeof entry['sessionId'] === 'string') {
+    return make('messages', { label: `Session ${entry['sessionId'].slice(0, 8)} sent a message to this session` });
+  }
   if (event === 'message-sent' || event === 'reported') return make('messages');
   if (entry['sessionId'] !== sessionId) return entry['parentId'] === sessionId ? make('children') : [];
   return make('session', { tone: event === 'not-resolved' ? 'warn' : 'plain' });
 }
 
 /** Joins the lines of one process into one item from its start to its end. */
-function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry, at: number): void {
+function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry): void {
   const key = `${String(entry['server'])} ${String(entry['pid'] ?? entry.time)}`;
   const time = Date.parse(entry.time);
   const { event } = entry;
@@ -90,8 +103,10 @@ function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry, a
   const isBad = event === 'start-failed' || event === 'endless-line' || event === 'unreadable-lines';
   if (before === undefined || (event === 'started' && before.until !== undefined)) {
     const ms = typeof entry['ms'] === 'number' ? entry['ms'] : 0;
-    processes.set(before === undefined ? key : `${key} ${at}`, {
-      key: `process ${key} ${at}`,
+    // The system gives numbers of processes again: later lines are about the newer one.
+    if (before !== undefined) processes.set(before.key, before);
+    processes.set(key, {
+      key: `process ${key} ${entry.time}`,
       lane: 'processes',
       from: time - ms,
       until: isBad || event === 'ended' ? time : undefined,

@@ -19,6 +19,8 @@ interface Span {
   readonly from: number;
   /** Undefined for a span that goes on. */
   readonly until: number | undefined;
+  /** New lines are looked for at once when this value changes. */
+  readonly after?: unknown;
 }
 
 const pageSize = 200;
@@ -29,15 +31,17 @@ const pollMs = 2000;
 const lateMs = 1500;
 
 /** Reads the lines of the span, and then the new ones while the span goes on. */
-export function useTimelineEntries({ id, from, until }: Span): TimelineEntries {
+export function useTimelineEntries({ id, from, until, after }: Span): TimelineEntries {
   const entries = useSignal<readonly JournalEntry[]>([]);
   const error = useSignal<Error | undefined>(undefined);
   const isLoading = useSignal(true);
   const isCut = useSignal(false);
   const latest = useRef({ from, until });
   latest.current = { from, until };
-  // A span that moves on with the time is read again only when it gets longer.
-  const length = until === undefined ? Math.round((Date.now() - from) / 60_000) : `${from}-${until}`;
+  // A span that moves on with the time is read again only when it begins earlier.
+  const start = useRef(from);
+  if (until !== undefined || from < start.current) start.current = from;
+  const poll = useRef<() => Promise<void>>(undefined);
 
   useEffect(() => {
     const controller = new AbortController();
@@ -49,7 +53,7 @@ export function useTimelineEntries({ id, from, until }: Span): TimelineEntries {
         if (entry.time > newest) newest = entry.time;
       }
       const start = new Date(latest.current.from).toISOString();
-      const sorted = [...known.values()].sort((one, other) => (one.time < other.time ? 1 : -1));
+      const sorted = [...known.values()].sort(newestFirst);
       isCut.value = isCut.value || sorted.length > maxEntries;
       entries.value = sorted.slice(0, maxEntries);
       if (known.size <= maxEntries + pageSize) return;
@@ -72,22 +76,38 @@ export function useTimelineEntries({ id, from, until }: Span): TimelineEntries {
     isCut.value = false;
     isLoading.value = true;
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const poll = async () => {
+    const pollLater = () => {
+      clearTimeout(timer);
+      if (until === undefined && !controller.signal.aborted) timer = setTimeout(() => void poll.current?.(), pollMs);
+    };
+    poll.current = async () => {
+      clearTimeout(timer);
       if (document.visibilityState === 'visible' && !isPaused.peek()) {
         await run(newest === '' ? latest.current.from : Date.parse(newest) - lateMs);
       }
-      if (!controller.signal.aborted) timer = setTimeout(() => void poll(), pollMs);
+      pollLater();
     };
     void run(from).then(() => {
+      if (controller.signal.aborted) return;
       isLoading.value = false;
-      if (until === undefined && !controller.signal.aborted) timer = setTimeout(() => void poll(), pollMs);
+      pollLater();
     });
     return () => {
       controller.abort();
       clearTimeout(timer);
     };
-  }, [id, length]);
+  }, [id, until, start.current]);
+
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current && until === undefined) void poll.current?.();
+    isFirst.current = false;
+  }, [after]);
   return { entries, error, isLoading, isCut };
+}
+
+function newestFirst(one: JournalEntry, other: JournalEntry): number {
+  return one.time === other.time ? 0 : one.time < other.time ? 1 : -1;
 }
 
 function spanEnd(until: number | undefined): { until?: string } {

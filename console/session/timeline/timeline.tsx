@@ -27,12 +27,14 @@ interface TimelineProps {
   readonly since: string;
   /** The time at which it ended; undefined while it lives. */
   readonly until: string | undefined;
+  /** New lines are looked for at once when this value changes. */
+  readonly after?: unknown;
 }
 
 /** What happened in a session: lanes over time, and below them every event as text. */
-export function Timeline({ id, since, until }: TimelineProps) {
+export function Timeline({ id, since, until, after }: TimelineProps) {
   const span = readSpan(Date.parse(since), until === undefined ? undefined : Date.parse(until));
-  const { entries, error, isLoading, isCut } = useTimelineEntries({ id, from: span.from, until: span.end });
+  const { entries, error, isLoading, isCut } = useTimelineEntries({ id, from: span.from, until: span.end, after });
   const selected = useSignal<TimelineItem | undefined>(undefined);
   const items = useComputed(() => placeItems(entries.value, id));
   const shown = chooseItems(items.value, readQuery('only'), readQuery('lane'), readQuery('find'));
