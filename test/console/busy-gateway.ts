@@ -36,7 +36,7 @@ function writeConfig(files: string) {
       {
         id: 'no-secrets',
         deny: 'everything__echo',
-        when: "args.message.contains('password')",
+        when: "session.userId == 'ada' && args.message.contains('password')",
       },
     ],
     workspaces: {

@@ -1,0 +1,236 @@
+import { access, readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Browser, Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { CreatedSession } from '../journeys/start-ambit.ts';
+import { hasBwrap } from '../needs/bwrap.ts';
+import { hasChromium, openBrowser } from './browser.ts';
+import { type BusyGateway, startBusyGateway } from './busy-gateway.ts';
+import { control, type OpenConsole, openConsole } from './open-console.ts';
+
+interface Details {
+  readonly trustLevel: string;
+  readonly permissions: readonly string[];
+  readonly servers: readonly string[] | null;
+}
+
+interface WorkspaceDetails {
+  readonly folders: readonly { readonly sessionId: string; readonly kept: boolean }[];
+}
+
+describe.runIf(hasChromium())('a session in the console', () => {
+  let browser: Browser;
+  let gateway: BusyGateway;
+  let tab: OpenConsole;
+  let page: Page;
+  beforeAll(async () => {
+    [browser, gateway] = await Promise.all([openBrowser(), startBusyGateway()]);
+    tab = await openConsole(browser, gateway);
+    page = tab.page;
+  });
+  afterAll(async () => {
+    await browser?.close();
+    await gateway?.stop();
+  });
+
+  const show = ({ id }: CreatedSession) => tab.visit(`/sessions/${id}`);
+  const read = ({ id }: CreatedSession) => control<Details>(gateway, 'GET', `/api/v1/sessions/${id}`);
+  const card = (title: string) =>
+    page.locator('.card', { has: page.getByRole('heading', { level: 2, name: title, exact: true }) });
+  const dialog = () => page.getByRole('dialog');
+  const button = (name: string, inside: Page | Locator = page) => inside.getByRole('button', { name, exact: true });
+
+  /** Types another name first: only the name of the session makes the button work. */
+  async function confirm(name: string, action: string): Promise<void> {
+    const field = dialog().getByLabel(`Type ${name} to confirm`);
+    await field.fill(`${name}2`);
+    expect(await button(action, dialog()).isDisabled()).toBe(true);
+    await field.fill(name);
+    await button(action, dialog()).click();
+  }
+
+  /** Waits until the item of a lane has opened, and returns its text. */
+  async function readOpened(): Promise<string> {
+    const text = (await dialog().textContent()) ?? '';
+    await button('Close', dialog()).click();
+    await dialog().waitFor({ state: 'detached' });
+    return text;
+  }
+
+  test('U1: a message of the operator is in the inbox and in the timeline, and the agent gets it', async () => {
+    const { lead } = gateway.sessions;
+    await show(lead);
+    await button('Message…').click();
+    await dialog().getByLabel('Text').fill('Leave the north bed alone.');
+    await button('Send to lead', dialog()).click();
+    await page.getByText('The message is in the inbox of the session.').waitFor();
+    await card('Inbox')
+      .getByRole('listitem')
+      .filter({ hasText: /operator.*Leave the north bed alone\./ })
+      .waitFor();
+    await card('Timeline').getByText('The operator sent a message of 26 B').first().waitFor();
+    expect(await gateway.call(lead, 'session_inbox')).toContain('Leave the north bed alone.');
+  });
+
+  test('U1: a session is restricted, and what it may do changes in the view', async () => {
+    const worker = await gateway.session({ name: 'worker', workspaceId: 'garden', permissions: ['notes:write'] });
+    await show(worker);
+    const permission = card('Permissions').getByRole('listitem').filter({ hasText: 'notes:write' });
+    expect(await permission.textContent()).toContain('takes it away for good');
+    await button('Restrict…').click();
+    expect(await button('Restrict worker', dialog()).isDisabled()).toBe(true);
+    await dialog().getByLabel('Trust level').selectOption('sandboxed');
+    await dialog().getByLabel('notes:write').uncheck();
+    await dialog().getByLabel('everything', { exact: true }).uncheck();
+    await confirm('worker', 'Restrict worker');
+    await page.getByText('The session is restricted.').waitFor();
+    await page.locator('.view-aside').getByText('sandboxed').waitFor();
+    await permission.getByText('not held').waitFor();
+    expect(await permission.textContent()).toContain('Open a new session');
+    const everything = card('Servers').getByRole('listitem').filter({ hasText: 'everything' });
+    expect(await everything.textContent()).toContain('hidden');
+    const { trustLevel, permissions, servers } = await read(worker);
+    expect([trustLevel, permissions, servers]).toEqual(['sandboxed', [], ['notes', 'broken']]);
+  });
+
+  test('U1: a session is ended: the dialog shows progress until it is done, and then the view its end', async () => {
+    const doomed = await gateway.session({ name: 'doomed', workspaceId: 'garden' });
+    await show(doomed);
+    await button('End…').click();
+    let letPass = () => {};
+    const held = new Promise<void>((resolve) => {
+      letPass = resolve;
+    });
+    // A slow network: the request reaches the gateway only later.
+    await page.route(`**/api/v1/sessions/${doomed.id}`, async (route) => {
+      if (route.request().method() === 'DELETE') await held;
+      await route.continue();
+    });
+    await confirm('doomed', 'End doomed');
+    await dialog().locator('button[aria-busy=true]', { hasText: 'End doomed' }).waitFor();
+    expect((await read(doomed)).trustLevel).toBe('direct');
+    letPass();
+    await page.locator('.view-aside').getByText('ended', { exact: true }).waitFor();
+    expect(await dialog().count()).toBe(0);
+    expect(await button('End…').count()).toBe(0);
+    await card('Timeline').getByText('The session was ended').first().waitFor();
+    await expect(read(doomed)).rejects.toThrow('404');
+    await page.unroute(`**/api/v1/sessions/${doomed.id}`);
+  });
+
+  test('U1: changes are merged after a look at them, and the folder of an ended session is discarded', async () => {
+    const { lead, ended } = gateway.sessions;
+    await show(lead);
+    const changes = card('Changes in its folder');
+    expect(await changes.getByRole('region', { name: 'Changes' }).textContent()).toMatch(
+      /-Water the beans\.\+Water the roses\./,
+    );
+    // A change that the agent makes while somebody looks is shown before it is merged.
+    await button('Pause').click();
+    await gateway.call(lead, 'session_edit_file', { path: 'tools.md', content: 'A spade.\n' });
+    await button('Resume').click();
+    await changes.getByText('+A spade.').waitFor();
+    await button('Merge into the workspace…').click();
+    await dialog().getByText('plan.md').waitFor();
+    await confirm('lead', 'Merge lead');
+    await changes.getByText('2 files merged into workspace garden.').waitFor();
+    await changes.getByText('There are no changes that are not merged yet.').waitFor();
+    expect(await readFile(join(gateway.files, 'garden/plan.md'), 'utf8')).toBe('# Plan\n\nWater the roses.\n');
+    expect(await readFile(join(gateway.files, 'garden/tools.md'), 'utf8')).toBe('A spade.\n');
+
+    const listFolders = async () =>
+      (await control<WorkspaceDetails>(gateway, 'GET', '/api/v1/workspaces/garden')).folders;
+    const kept = (await listFolders()).find(({ sessionId }) => sessionId === ended.id);
+    expect(kept).toMatchObject({ kept: true });
+    const folder = join(gateway.dataDir, 'folders', ended.id);
+    await access(folder);
+    await show(ended);
+    await card('Changes in its folder').getByText('+An old plan.').waitFor();
+    await button('Discard the folder…').click();
+    await confirm('yesterday', 'Discard the folder of yesterday');
+    await page.getByText('The folder was discarded.').waitFor();
+    expect((await listFolders()).map(({ sessionId }) => sessionId)).not.toContain(ended.id);
+    await expect(access(folder)).rejects.toThrow('ENOENT');
+  });
+
+  test('U1: each bar of the timeline is wide enough to be hit, and opens what is known about it', async () => {
+    await show(gateway.sessions.lead);
+    const bar = (lane: string, label: RegExp) =>
+      page.getByRole('list', { name: lane }).getByRole('button', { name: label });
+    await bar('Processes', /broken/)
+      .first()
+      .waitFor();
+    const widths = await page.evaluate(() =>
+      [...document.querySelectorAll('.lane-bar')].map((each) => each.getBoundingClientRect().width),
+    );
+    expect(widths.length).toBeGreaterThan(12);
+    expect(Math.min(...widths)).toBeGreaterThanOrEqual(6);
+
+    await bar('Calls', /Tool echo of server everything was called/).click();
+    const call = await readOpened();
+    expect(call).toMatch(/Outcome\s*ok\s*Rule\s*defaultClaims/);
+    expect(call).toMatch(/Arguments \(SHA-256\)\s*[0-9a-f]{64}Duration/);
+    expect(call).toMatch(/Time at the server\s*[\d.]+ m?s; Ambit itself took/);
+    expect(call).toMatch(/Size of the result\s*\d+ B/);
+
+    // A bar stays the same one, with the focus, when more happens.
+    const refused = await bar('Refusals', /no-secrets/).elementHandle();
+    await button('Pause').click();
+    await gateway.call(gateway.sessions.lead, 'session_state_get', { key: 'step' });
+    await button('Resume').click();
+    await bar('Calls', /session_state_get/).waitFor();
+    await refused?.press('Enter');
+    const refusal = await readOpened();
+    expect(refusal).toMatch(/Outcome\s*PERMISSION_DENIED\s*Rule\s*no-secrets\s*Claims\s*session\.userId = ada/);
+
+    await bar('Processes', /broken/)
+      .first()
+      .click();
+    const process = await readOpened();
+    expect(process).toMatch(/started in plain after/);
+    expect(process).toMatch(/ended with code 3/);
+    expect(process).toMatch(/Last lines on stderr\s*The database cannot be opened\./);
+
+    await bar('Messages', /The session sent a message/).click();
+    expect(await readOpened()).toMatch(/Recipient/);
+    await bar('Files', /session_edit_file wrote plan\.md/).click();
+    expect(await readOpened()).toMatch(/resolved\s*plan\.md\s*decision\s*allowed/);
+    await bar('Child sessions', /beds was opened/).click();
+    await dialog().getByRole('link', { name: 'Child session' }).click();
+    await page.getByRole('heading', { level: 1, name: 'beds' }).waitFor();
+    await bar('Messages', /Session [0-9a-f]{8} sent a message to this session/).waitFor();
+  });
+
+  test.runIf(hasBwrap())('U1: a process in a sandbox shows its memory, and what enforces each limit', async () => {
+    const { sandboxed } = gateway.sessions;
+    await gateway.call(sandboxed, 'notes__add_note', { text: 'Buy seeds.' });
+    await show(sandboxed);
+    await page
+      .getByRole('list', { name: 'Processes' })
+      .getByRole('button', { name: /notes started in bwrap/ })
+      .click();
+    await dialog().getByText('Memory now').waitFor();
+    expect(await readOpened()).toMatch(/Memory now\s*[\d.]+ MB\s*Limits\s*Memory 537 MB \([a-z]/);
+    expect(await card('Processes').textContent()).toMatch(/Memory\s*[\d.]+ MB of 537 MB/);
+  });
+
+  test('U1: the context names the source of each value, and the reason of everything that is hidden', async () => {
+    const { lead } = gateway.sessions;
+    await gateway.call(lead, 'session_state_set', { key: 'next', value: 3 });
+    await show(lead);
+    await card('State keys').getByText('next').waitFor();
+    const item = (title: string, name: string) =>
+      card(title).getByRole('listitem').filter({ hasText: name }).first().textContent();
+    expect(await item('Context', 'Task')).toMatch(/Plan the beds for spring\s*Source: control API/);
+    expect(await item('Context', 'Folder')).toMatch(/Source: Ambit: own folder of the session/);
+    expect(await item('Context', 'Idle limit')).toMatch(/3600\s*Source: configuration: sessions\.ttlSeconds/);
+    expect(await item('Servers', 'everything')).toMatch(/available\s*Tools: denies get-env; rules: no-secrets/);
+    expect(await item('Servers', 'shelf')).toMatch(/hidden\s*approval\s*it has not been approved/);
+    expect(await item('Permissions', 'notes:read')).toMatch(/held\s*"ambit session restrict/);
+    expect(await item('Permissions', 'notes:write')).toMatch(/not held\s*needed by notes__write_note\s*Open a new/);
+    const { block } = await control<{ block: string }>(gateway, 'GET', `/api/v1/sessions/${lead.id}/policies`);
+    expect(await card('Policies').locator('pre').textContent()).toBe(block);
+    expect(await card('Policies').textContent()).toMatch(/Delivered/);
+    expect(tab.problems).toEqual([]);
+  });
+});
