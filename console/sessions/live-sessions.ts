@@ -26,12 +26,14 @@ export const liveError = signal<Error | undefined>(undefined);
 export const gatewayNow = signal<GatewayNow | undefined>(undefined);
 
 const byId = new Map<string, LiveSession>();
+/** The ids in the order of the list. Undefined when sessions came or went: then it is made again. */
+let order: readonly string[] | undefined;
 const pageSize = 1000;
 /** Rows are drawn again at most this often, however many events come. */
 const drawEveryMs = 500;
 let drawing: ReturnType<typeof setTimeout> | undefined;
 let reading: Promise<void> | undefined;
-/** Ids that ended while the list was being read: a page that was made before must not bring them back. */
+/** Ids that ended while the list is being read: a page that was made before must not bring them back. */
 const endedMeanwhile = new Set<string>();
 
 /** Reads all pages and replaces the list. Requests that come meanwhile share the result. */
@@ -61,6 +63,7 @@ async function readAll(): Promise<void> {
   for (const id of endedMeanwhile) found.delete(id);
   byId.clear();
   for (const [id, row] of found) byId.set(id, row);
+  order = undefined;
   draw();
 }
 
@@ -72,6 +75,12 @@ function createRow(session: ListedSession): LiveSession {
 function draw(): void {
   clearTimeout(drawing);
   drawing = undefined;
+  order ??= orderSessions();
+  liveSessions.value = order.map((id) => byId.get(id) as LiveSession);
+}
+
+/** Counts the children of each session, and sorts the sessions. */
+function orderSessions(): readonly string[] {
   const children = new Map<string, number>();
   for (const { parentId } of byId.values()) {
     if (parentId !== null) children.set(parentId, (children.get(parentId) ?? 0) + 1);
@@ -80,7 +89,7 @@ function draw(): void {
     const count = children.get(id) ?? 0;
     if (row.children !== count) byId.set(id, { ...row, children: count });
   }
-  liveSessions.value = [...byId.values()].sort((one, other) => (one.createdAt < other.createdAt ? 1 : -1));
+  return [...byId.values()].sort((one, other) => (one.createdAt < other.createdAt ? 1 : -1)).map(({ id }) => id);
 }
 
 function drawSoon(): void {
@@ -99,8 +108,9 @@ function applySessionEvent(type: string, { session }: SessionEvent): void {
     byId.set(session.id, before === undefined ? createRow(session) : { ...before, ...session, ...keepLive(before) });
   } else {
     byId.delete(session.id);
-    endedMeanwhile.add(session.id);
+    if (reading !== undefined) endedMeanwhile.add(session.id);
   }
+  order = undefined;
   drawSoon();
 }
 
