@@ -190,7 +190,9 @@ export function createEndedSessions(options: EndedSessionsOptions): EndedSession
       let after = cursor?.key;
       let read = 0;
       // A day more: the clocks of processes differ.
-      const first = cursor === undefined ? now() + dayMs : Date.parse(cursor.day);
+      const newest = now() + dayMs;
+      // A cursor can name any day. Each day costs a question to the store, so days that cannot be there are left out.
+      const first = cursor === undefined ? newest : Math.min(newest, Date.parse(cursor.day));
       for (let time = first; dayOf(time) >= dayOf(oldest); time -= dayMs) {
         const day = dayOf(time);
         for await (const { key, text } of eachEntry(collectionOfDay(day), after, size)) {

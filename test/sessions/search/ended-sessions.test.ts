@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createNewSession } from '../../../src/public/testing/store-suite/harness.ts';
 import { createLifecycle } from '../../../src/sessions/events/lifecycle.ts';
 import { createEndedSessions, type EndedQuery } from '../../../src/sessions/search/ended-sessions.ts';
@@ -85,6 +85,15 @@ describe('sessions that have ended', () => {
     expect((await all.list({ id: 'bob-2' })).ids).toEqual(['bob-2-session']);
     expect((await all.list({ since: all.now() - 1.5 * dayMs })).ids).toEqual(['bob-3-session', 'ada-3-session']);
     await expect(all.list({ after: '2026-99-99/00000000/x' })).rejects.toMatchObject({ code: 'REQUEST_INVALID' });
+  });
+
+  test('a cursor from far in the future does not make the store search all days until then', async () => {
+    const all = openEnded();
+    await all.end('only-one');
+    await all.list();
+    const questions = vi.spyOn(all.store.documents, 'list');
+    expect(await all.list({ after: '9999-12-31/00000000/x' })).toMatchObject({ ids: ['only-one'], next: null });
+    expect(questions.mock.calls.length).toBeLessThan(40);
   });
 
   test('are kept for 30 days, and a limited number of a day', async () => {
