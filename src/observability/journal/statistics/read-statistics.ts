@@ -41,10 +41,25 @@ const pieceBytes = 1 << 20;
 /** Numbers of single sessions are kept for as many as people look at. */
 const maxSessions = 8;
 
+/** The lines that are read: those with the mark, or all. */
+interface Selection {
+  readonly mark: Buffer | undefined;
+  /** False when nobody needs the numbers any more. */
+  readonly isWanted: () => boolean;
+}
+
 /** Creates the reader of one journal. It keeps what it has counted, and reads on from there. */
 export function createStatisticsReader(file: string): StatisticsReader {
   const all: FileCounts = new Map();
   const bySession = new Map<string, FileCounts>();
+  let lastTurn: Promise<void> = Promise.resolve();
+
+  /** Single sessions are read one after the other: each read takes an open file and a megabyte. */
+  function readInTurn(read: () => Promise<void>): Promise<void> {
+    const done = lastTurn.then(read);
+    lastTurn = done.catch(() => {});
+    return done;
+  }
 
   function openCounts(session: string | undefined): FileCounts {
     if (session === undefined) return all;
@@ -72,9 +87,12 @@ export function createStatisticsReader(file: string): StatisticsReader {
           file,
           files.filter(({ isClosed }) => isClosed).map(({ path }) => path),
         );
-      const reading = readFiles(wanted, counts, mark);
       const waiting = new AbortController();
-      const timeUp = delay(query.maxWaitMs ?? maxWaitMs, undefined, { signal: waiting.signal }).catch(() => {});
+      const { signal } = waiting;
+      const isWanted = () => session === undefined || !signal.aborted || bySession.get(session) === counts;
+      const read = () => readFiles(wanted, counts, { mark, isWanted });
+      const reading = session === undefined ? read() : readInTurn(read);
+      const timeUp = delay(query.maxWaitMs ?? maxWaitMs, undefined, { signal }).catch(() => {});
       await Promise.race([reading, timeUp]).finally(() => waiting.abort());
       reading.catch(() => {});
       const complete = wanted.every(({ inode, size }) => (counts.get(inode)?.readSize ?? 0) >= size);
@@ -103,15 +121,16 @@ async function findFiles(file: string, since: number) {
 }
 
 /** Counts what is new in the files, one after the other. */
-async function readFiles(files: readonly FoundFile[], counts: FileCounts, mark: Buffer | undefined): Promise<void> {
+async function readFiles(files: readonly FoundFile[], counts: FileCounts, selection: Selection): Promise<void> {
   for (const found of files) {
+    if (!selection.isWanted()) return;
     let count = counts.get(found.inode);
     if (count === undefined) {
       count = createCount();
       counts.set(found.inode, count);
     }
     const current = count;
-    current.reading ??= readFile(found, current, mark).finally(() => {
+    current.reading ??= readFile(found, current, selection).finally(() => {
       current.reading = undefined;
     });
     await current.reading;
@@ -127,9 +146,9 @@ function startCount(): Pick<FileCount, 'open' | 'tally' | 'position' | 'readSize
   return { open, tally: open.tally, position: 0, readSize: -1 };
 }
 
-async function readFile(found: FoundFile, count: FileCount, mark: Buffer | undefined): Promise<void> {
+async function readFile(found: FoundFile, count: FileCount, selection: Selection): Promise<void> {
   const { path, inode, size, isClosed } = found;
-  const isSummarized = isClosed && mark === undefined;
+  const isSummarized = isClosed && selection.mark === undefined;
   if (count.readSize === size && (count.savedSize === size || !isSummarized)) return;
   if (isSummarized && count.readSize === -1) {
     const summary = await loadSummary(path, found);
@@ -140,7 +159,7 @@ async function readFile(found: FoundFile, count: FileCount, mark: Buffer | undef
   }
   // A file that became shorter was emptied by another program. A late line in a closed file is rare.
   if (count.open === undefined || size < count.position) Object.assign(count, startCount());
-  if (!(await readLines(found, count, mark))) return;
+  if (!(await readLines(found, count, selection))) return;
   count.readSize = size;
   if (!isSummarized) return;
   // From here on the thread knows as much as it would after a restart. Without a summary, it reads the file again then.
@@ -149,11 +168,11 @@ async function readFile(found: FoundFile, count: FileCount, mark: Buffer | undef
   Object.assign(count, { open: undefined, tally, savedSize: size });
 }
 
-/** Counts the whole lines after the position. Returns false if the file is gone. */
+/** Counts the whole lines after the position. Returns false if the file is gone, or nobody needs its numbers any more. */
 async function readLines(
   { path, inode, size }: FoundFile,
   count: FileCount,
-  mark: Buffer | undefined,
+  { mark, isWanted }: Selection,
 ): Promise<boolean> {
   const opened = await openIfPresent(path);
   if (opened === undefined) return false;
@@ -161,6 +180,7 @@ async function readLines(
     if (opened.inode !== inode) return false;
     const piece = Buffer.alloc(Math.min(pieceBytes, Math.max(0, size - count.position)));
     while (count.position < size) {
+      if (!isWanted()) return false;
       const wanted = Math.min(piece.length, size - count.position);
       const { bytesRead } = await opened.handle.read(piece, 0, wanted, count.position);
       if (bytesRead === 0) return false;
