@@ -14,7 +14,8 @@ const maxAddresses = 1000;
 
 /**
  * Exchanges a sign-in code for the token of a console. It is the only request to the control API that needs no
- * credential, so its body is short, and an address that failed often must wait.
+ * credential, so its body is short, and an address that failed often is told to wait. A valid code is always accepted:
+ * it has 256 random bits, and behind a proxy a stranger has the same address as everybody else.
  */
 export function createSignIn({ gateway, connections }: HttpParts) {
   const failures = createFailureLimit();
@@ -22,8 +23,6 @@ export function createSignIn({ gateway, connections }: HttpParts) {
   return async function signIn(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { remoteAddress: address = '' } = request.socket;
     connections.demote(request.socket);
-    const waitMs = failures.getWaitMs(address);
-    if (waitMs > 0) return refuse(request, response, tooManyFailures, waitMs);
     if (!isJson(request)) {
       return refuse(request, response, createProblem(415, 'REQUEST_INVALID', 'Send application/json.', 'Send JSON.'));
     }
@@ -41,13 +40,16 @@ export function createSignIn({ gateway, connections }: HttpParts) {
     sendAnswer(response, answer);
   };
 
-  function refuse(request: IncomingMessage, response: ServerResponse, answer: ControlAnswer, waitMs?: number): void {
+  function refuse(request: IncomingMessage, response: ServerResponse, reason: ControlAnswer): void {
+    const { remoteAddress: address = '' } = request.socket;
+    const waitMs = failures.getWaitMs(address);
+    if (waitMs === 0) failures.add(address);
+    const answer = waitMs === 0 ? reason : tooManyFailures;
     const { status, body } = answer;
-    if (waitMs === undefined) failures.add(request.socket.remoteAddress ?? '');
     recordRefusal(gateway, request, { event: 'sign-in', status, code: (body as { readonly code?: string }).code });
     gateway.metrics.httpRefused(status);
     dropBody(request, response, true);
-    sendAnswer(response, answer, waitMs === undefined ? {} : { 'retry-after': String(Math.ceil(waitMs / 1000)) });
+    sendAnswer(response, answer, waitMs === 0 ? {} : { 'retry-after': String(Math.ceil(waitMs / 1000)) });
   }
 }
 
@@ -55,7 +57,7 @@ const tooManyFailures = createProblem(
   429,
   'QUOTA_EXCEEDED',
   'Too many sign-ins from this address failed.',
-  'Wait until the time in Retry-After is over. Signing in with the admin token is not affected.',
+  'Wait until the time in Retry-After is over. A valid code, and signing in with the admin token, are not affected.',
 );
 
 interface FailureLimit {
