@@ -9,7 +9,8 @@ import { type ControlAnswer, type ControlCaller, createProblem, hasRole } from '
 import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute, wantsActivity } from './routes.ts';
 
 const bodyLimit = 256 * 1024;
-const maxReaders = 64;
+/** The most readers of streams, and of those the most with the same role from one credential. */
+const [maxReaders, maxReadersOfOne] = [128, 64];
 
 export interface ControlApi {
   /**
@@ -31,7 +32,13 @@ export interface ControlApi {
  * `onStop` ends the gateway; without it, requests to stop are refused.
  */
 export function createControlApi(gateway: Gateway, address: () => string | undefined, onStop?: () => void): ControlApi {
-  const readers = new Set<ServerResponse>();
+  /** The readers of streams, with the credential and role of each. */
+  const readers = new Map<ServerResponse, string>();
+
+  function hasRoomFor(reader: string): boolean {
+    const ofOne = [...readers.values()].filter((each) => each === reader);
+    return readers.size < maxReaders && ofOne.length < maxReadersOfOne;
+  }
 
   /** Records every request that changes something, however it ended, and every other request that was refused. */
   function recordOutcome(
@@ -56,13 +63,14 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
     stream: () => Promise<void>,
   ): Promise<void> {
     dropBody(request, response, false);
-    if (readers.size >= maxReaders) {
+    const reader = `${caller.role} ${caller.by}`;
+    if (!hasRoomFor(reader)) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
       recordOutcome(request, row.http, caller, code);
       sendAnswer(response, createProblem(row.http, code, 'Too many readers of events and logs are connected.', hint));
       return;
     }
-    readers.add(response);
+    readers.set(response, reader);
     await stream().finally(() => readers.delete(response));
   }
 
@@ -74,6 +82,8 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   ): Promise<void> {
     const { method = 'GET', url: path = '/' } = request;
     const answer = await handleControlRequest(gateway, { method, path, body: undefined }, caller, address());
+    // The reader has left, and its end is not told again.
+    if (response.destroyed) return;
     if (answer.status !== 200) {
       recordOutcome(request, answer.status, caller, readProblemCode(answer));
       sendAnswer(response, answer);
@@ -137,7 +147,7 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
       sendAnswer(response, answer);
     },
     close() {
-      for (const response of readers) response.end();
+      for (const response of readers.keys()) response.end();
     },
   };
 }

@@ -105,10 +105,13 @@ export function createAdmitCaller(gateway: Gateway, connections: Connections): A
       });
     }
     const releaseKey = gateway.holdKey(principal, getCredential(request));
-    response.once('close', () => {
+    const finish = () => {
       connections.finishRequest(socket);
       releaseKey?.();
-    });
+    };
+    // The client may have left while its credential was verified.
+    if (response.destroyed) finish();
+    else response.once('close', finish);
     return { key, isStranger: false, names: journalNames(principal) };
   }
 

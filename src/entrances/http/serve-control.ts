@@ -29,6 +29,8 @@ export function createServeControl(parts: HttpParts, api: ControlApi, findCaller
     response.setHeader('x-content-type-options', 'nosniff');
     if (isForeignPage(request)) return refusePage(parts, request, response);
     const caller = await findCaller(request);
+    // The end of a response is told once. What would be opened for a sender that has left would stay open.
+    if (response.destroyed) return;
     if (caller === undefined) {
       return isSignIn(request) ? signIn(request, response) : refuseStranger(parts, request, response);
     }

@@ -124,6 +124,9 @@ describe('the control API over HTTP', () => {
     expect(await ask('DELETE', '/api/v1/credentials', sized)).toMatchObject({ status: 415 });
     const chunked = { ...plain, headers: { ...plain.headers, 'transfer-encoding': 'chunked' } };
     expect(await ask('DELETE', '/api/v1/credentials', chunked)).toMatchObject({ status: 415 });
+    const words = (count: number) => Array.from({ length: count }, (_, i) => `w${i}`).join('+');
+    expect(await ask('GET', `/api/v1/journal?words=${words(32)}+w1`)).toMatchObject({ status: 200 });
+    expect(await ask('GET', `/api/v1/journal?words=${words(33)}`)).toMatchObject({ status: 400 });
     expect(await ask('PUT', '/api/v1/sessions')).toMatchObject({ status: 405, body: { code: 'METHOD_NOT_ALLOWED' } });
     for (const path of ['/api/v1/', '/api/v1/openapiXjson', '/api/v2/sessions', '/api/v1/sessions/%ff']) {
       expect((await ask('GET', path)).type).toBe('application/problem+json');
@@ -212,10 +215,18 @@ describe('events', () => {
   const events = (more: Record<string, string> = {}) =>
     readEvents(`${url}/api/v1/events`, { authorization: `Bearer ${token}`, ...more });
 
-  test('are read by 64 readers at most, and by others once those have left', async () => {
+  test('are read by 64 readers of one role at most, and by others once those have left', async () => {
+    const made = await ask('POST', '/api/v1/consoles/links', { body: { role: 'viewer' } });
+    const { hash } = new URL(String(made.body['url']));
+    const code = hash.replace('#code=', '');
+    const signedIn = await ask('POST', '/api/v1/consoles', { body: { code }, headers: { authorization: '' } });
+    const viewer = String(signedIn.body['token']);
     const readers = [];
     for (let n = 0; n < 65; n++) readers.push(await events());
     expect(readers.at(-1)?.response.statusCode).toBe(503);
+    const other = await events({ authorization: `Bearer ${viewer}` });
+    expect(other.response.statusCode).toBe(200);
+    other.close();
     // A reader of an earlier test may still be leaving.
     expect(readers.filter(({ response }) => response.statusCode === 200).length).toBeGreaterThan(60);
     for (const reader of readers) reader.close();

@@ -207,7 +207,9 @@ describe('S10: without a credential', () => {
     }
     expect([...statuses]).toEqual([401, 429]);
     expect(Number(last?.headers['retry-after'])).toBeGreaterThan(0);
-    // Somebody who knows a credential is not shut out.
+    // Somebody who knows a credential or a code is not shut out.
+    const made = other.gateway.running.consoles.createCode({ role: 'viewer', by: 'x' });
+    expect((await redeem(made.code, { url })).status).toBe(201);
     const token = readFileSync(other.http.adminTokenFile, 'utf8').trim();
     expect((await ask('POST', '/api/v1/consoles', { token, body: {}, url })).status).toBe(201);
     await other.http.close(0);
@@ -307,6 +309,31 @@ describe('S10: signing out', () => {
     await stream.ended;
     expect((await whoami(token)).status).toBe(401);
   });
+});
+
+test('readers of events who leave while their credential is checked take no place of others', async () => {
+  const jwt = await openJwtGateway({ idp: { roles: { viewer: ['audit'] } } as never });
+  const token = await jwt.token('idp', { roles: ['audit'] });
+  let answer = () => {};
+  const answered = new Promise<void>((resolve) => {
+    answer = resolve;
+  });
+  jwt.keys('idp').state.onAsked = () => answered;
+  /** Connections take turns: once a later one is answered, those before were read. */
+  const waitForTurn = () => ask('GET', '/healthz', { url: jwt.origin });
+  const wires = await Promise.all(Array.from({ length: 70 }, () => openRawSocket(jwt.origin)));
+  for (const wire of wires) await wire.say(writeHead(eventsPath, { authorization: `Bearer ${token}` }, 'GET'));
+  await waitForTurn();
+  for (const wire of wires) wire.reset();
+  await waitForTurn();
+  answer();
+  // Tokens are verified in turn, too.
+  const other = await jwt.token('idp', { roles: ['audit'] });
+  expect((await ask('GET', '/api/v1/whoami', { token: other, url: jwt.origin })).status).toBe(200);
+  const stream = await readEvents(jwt.origin + eventsPath, { authorization: `Bearer ${token}` });
+  expect(stream.response.statusCode).toBe(200);
+  stream.close();
+  await jwt.close();
 });
 
 describe('S10: a page that is not of the gateway', () => {

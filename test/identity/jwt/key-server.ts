@@ -36,9 +36,12 @@ export async function keyServer() {
     headers: {} as Record<string, string>,
     asked: 0,
     body: undefined as string | undefined,
+    /** Called with each question. The answer waits for what it returns. */
+    onAsked: (): unknown => undefined,
   };
-  const server = createServer((_request, response) => {
+  const server = createServer(async (_request, response) => {
     state.asked++;
+    await state.onAsked();
     response.writeHead(state.status, { 'content-type': 'application/json', ...state.headers });
     response.end(state.body ?? JSON.stringify({ keys: state.keys }));
   });
