@@ -33,6 +33,7 @@ const logQuery = z.object({
     .describe('With `true` the response is a stream of server-sent events that continues with new lines.'),
 });
 
+const maxWords = 32;
 const text = z.string().min(1, 'at least one character');
 /** A time of a query. */
 export const instant = z.iso
@@ -56,8 +57,13 @@ const journalQuery = journalPageQuery.extend({
   since: instant.exactOptional().describe('Only lines from this time on.'),
   until: instant.exactOptional().describe('Only lines up to this time.'),
   words: text
+    .transform((words) => [...new Set(words.split(/\s+/).filter(Boolean))])
+    // Each line is searched for each word.
+    .refine(({ length }) => length <= maxWords, `at most ${maxWords} different words`)
     .exactOptional()
-    .describe('Only lines that contain all these words, separated by blanks, in any letter case.'),
+    .describe(
+      `Only lines that contain all these words, separated by blanks, in any letter case. At most ${maxWords} words.`,
+    ),
 });
 
 /** The gateway itself, its journal and its servers. */
@@ -151,10 +157,10 @@ async function countSessions({ sessions }: Operator) {
 }
 
 async function searchJournal(gateway: Operator, { query }: RouteRequest<{ query: typeof journalQuery }>) {
-  const { limit, before, session, words, ...filter } = query;
+  const { limit, before, session, ...filter } = query;
   // The journal is most needed when the store cannot be reached.
   const named = session === undefined ? undefined : await gateway.sessions.find(session).catch(() => undefined);
-  const wanted = { ...filter, session: named?.id ?? session, words: words?.split(/\s+/).filter(Boolean) };
+  const wanted = { ...filter, session: named?.id ?? session };
   return gateway.searchJournal(wanted, { limit, before });
 }
 
