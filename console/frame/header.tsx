@@ -78,8 +78,9 @@ function Account() {
           isOpen.value = currentTarget.open;
         }}
         onKeyDown={(event) => {
-          if (event.key !== 'Escape' || !isOpen.value) return;
-          isOpen.value = false;
+          // The signal hears only later that the menu was opened.
+          if (event.key !== 'Escape' || !event.currentTarget.open) return;
+          event.currentTarget.open = false;
           event.currentTarget.querySelector('summary')?.focus();
         }}
       >
