@@ -25,7 +25,9 @@ export const ranges: readonly (readonly [name: string, label: string, hours: num
   ['7d', 'Last 7 days', 168],
   ['30d', 'Last 30 days', 720],
 ];
-const texts = ['session', 'user', 'server', 'tool', 'outcome', 'id', 'words'] as const;
+/** Filters that links from other views set. They are shown only then. */
+export const linkedNames = ['event', 'method', 'rule'] as const;
+const texts = ['session', 'user', 'server', 'tool', 'outcome', 'id', 'words', ...linkedNames] as const;
 /** The members of the address that are filters. */
 export const filterNames: readonly string[] = [...texts, 'kind', 'range', 'since', 'until'];
 const hourMs = 3_600_000;
@@ -95,7 +97,7 @@ export function writeCommand(query: Query, isTailing: boolean): string {
   const id = query.get('id')?.trim() ?? '';
   if (id.length >= 6) return `ambit audit show ${quoteWord(id)} --json`;
   if (isTailing && !hasFilters(query)) return 'ambit audit tail --follow --json';
-  const flags = ['session', 'user', 'server', 'tool', 'kind', 'outcome', 'until'].flatMap((name) => {
+  const flags = ['session', 'user', 'server', 'tool', 'kind', ...linkedNames, 'outcome', 'until'].flatMap((name) => {
     const value = query.get(name)?.trim() ?? '';
     return value === '' ? [] : [`--${name} ${quoteWord(value)}`];
   });

@@ -5,11 +5,11 @@ import { Button } from '../parts/button.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
 import { Notice } from '../parts/notice.tsx';
 import { makeVisible } from '../parts/text.tsx';
-import { readText } from './entry-fields.ts';
-import { hrefOfEarlier, kinds, ranges } from './journal-filter.ts';
+import { capitalize, readText } from './entry-fields.ts';
+import { hrefOfEarlier, kinds, linkedNames, ranges } from './journal-filter.ts';
 import type { JournalLines } from './journal-lines.ts';
 
-const commonOutcomes = ['error', 'ok', 'tool-error', 'server-error', 'refused', 'failed', 'undelivered'];
+const commonOutcomes = ['error', 'refusal', 'ok', 'tool-error', 'server-error', 'refused', 'failed', 'undelivered'];
 const maxSuggestions = 200;
 
 /** All filters of the journal. Each one is a member of the address. */
@@ -46,6 +46,9 @@ export function JournalFilters({
           known={[...new Set([...servers.map(({ name }) => name), ...seen.servers])].slice(0, maxSuggestions)}
         />
         <TextFilter name="tool" label="Tool" placeholder="server__tool" known={seen.tools} />
+        {linkedNames.map(
+          (name) => readQuery(name) !== '' && <TextFilter key={name} name={name} label={capitalize(name)} />,
+        )}
         <TextFilter name="outcome" label="Outcome" placeholder="Any" known={seen.outcomes} />
         <TextFilter name="id" label="Call id" placeholder="Id or its beginning" />
         <RangeFilter />

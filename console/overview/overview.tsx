@@ -43,7 +43,7 @@ export function Overview() {
         <ChoiceFilter name="range" label="Time" options={ranges.map(([value, label]) => [value, label] as const)} />
       </Filters>
       <Now />
-      <Answer of={stats}>{(answer) => <Numbers stats={answer} since={since} />}</Answer>
+      <Answer of={stats}>{(answer) => <Numbers stats={answer} />}</Answer>
       <SameData
         command={`ambit stats --since ${hours}h --json`}
         path={pathOf('GET /api/v1/stats', { query: { since } })}
@@ -61,7 +61,7 @@ function Now() {
   return (
     <section class="figures figures-now" aria-label="Now">
       <Figure label="Live sessions" value={formatCount(liveSessions.value?.length ?? 0)} href={hrefOf(['sessions'])} />
-      <Figure label="With a call under way" value={formatCount(busy)} href={hrefOf(['sessions'], { show: 'active' })} />
+      <Figure label="With a call under way" value={formatCount(busy)} href={hrefOf(['sessions'], { show: 'busy' })} />
       <Figure
         label="Calls per second"
         value={formatRate(gatewayNow.value?.callsPerSecond ?? 0)}
@@ -97,8 +97,12 @@ function Figure({ label, value, href, isBad }: FigureProps) {
   );
 }
 
-function Numbers({ stats, since }: { readonly stats: Stats; readonly since: string }) {
-  const { totals, processes, complete } = stats;
+/** The calls that are counted. Lists of tools and other requests are not. */
+const toolCalls = { kind: 'call', method: 'tools/call' };
+
+function Numbers({ stats }: { readonly stats: Stats }) {
+  // The numbers begin with a whole step, which may be earlier than asked for.
+  const { totals, processes, complete, since } = stats;
   const { calls, errors, refusals, p50, p99, sessionsOpened } = totals;
   const inJournal = (query: Record<string, string>) => hrefOf(['journal'], { since, ...query });
   return (
@@ -109,39 +113,35 @@ function Numbers({ stats, since }: { readonly stats: Stats; readonly since: stri
         </Notice>
       )}
       <section class="figures" aria-label="In this time">
-        <Figure label="Calls" value={formatCount(calls)} href={inJournal({ kind: 'call' })} />
+        <Figure label="Calls" value={formatCount(calls)} href={inJournal(toolCalls)} />
         <Figure
           label="Errors"
           value={formatCount(errors)}
-          href={inJournal({ kind: 'call', outcome: 'error' })}
+          href={inJournal({ ...toolCalls, outcome: 'error' })}
           isBad={errors > 0}
         />
         <Figure
           label="Refusals"
           value={formatCount(refusals)}
-          href={inJournal({ outcome: 'error' })}
+          href={inJournal({ outcome: 'refusal' })}
           isBad={refusals > 0}
         />
+        <Figure label="Median duration" value={p50 === null ? 'none' : formatMs(p50)} href={inJournal(toolCalls)} />
+        <Figure label="99th percentile" value={p99 === null ? 'none' : formatMs(p99)} href={inJournal(toolCalls)} />
         <Figure
-          label="Median duration"
-          value={p50 === null ? 'none' : formatMs(p50)}
-          href={inJournal({ kind: 'call' })}
+          label="Sessions opened"
+          value={formatCount(sessionsOpened)}
+          href={inJournal({ kind: 'session', event: 'created' })}
         />
-        <Figure
-          label="99th percentile"
-          value={p99 === null ? 'none' : formatMs(p99)}
-          href={inJournal({ kind: 'call' })}
-        />
-        <Figure label="Sessions opened" value={formatCount(sessionsOpened)} href={inJournal({ kind: 'session' })} />
         <Figure
           label="Processes started"
           value={formatCount(processes.started)}
-          href={inJournal({ kind: 'process' })}
+          href={inJournal({ kind: 'process', event: 'started' })}
         />
         <Figure
           label="Failed to start"
           value={formatCount(processes.failed)}
-          href={inJournal({ kind: 'process', words: 'start-failed' })}
+          href={inJournal({ kind: 'process', event: 'start-failed' })}
           isBad={processes.failed > 0}
         />
       </section>
@@ -155,8 +155,8 @@ function Numbers({ stats, since }: { readonly stats: Stats; readonly since: stri
         <>
           <Charts stats={stats} />
           <div class="overview-columns">
-            <RefusalsByRule stats={stats} since={since} />
-            <TopTools stats={stats} since={since} />
+            <RefusalsByRule stats={stats} />
+            <TopTools stats={stats} />
           </div>
         </>
       )}
@@ -196,14 +196,19 @@ function Charts({ stats }: { readonly stats: Stats }) {
   );
 }
 
-interface ListProps {
-  readonly stats: Stats;
-  readonly since: string;
-}
-
 const maxRows = 10;
 
-function RefusalsByRule({ stats, since }: ListProps) {
+type RuleRow = Stats['refusalsByRule'][number];
+
+/** The address of the refusals of a row. Requests that were refused before they became a call may have no code. */
+function hrefOfRefusals(since: string, { rule, code }: RuleRow): string {
+  const isEvent = code !== null && !/^[A-Z]/.test(code);
+  const which = isEvent ? { kind: 'refusal', event: code } : { outcome: code ?? 'refusal', rule: rule ?? '-' };
+  return hrefOf(['journal'], { since, ...which });
+}
+
+function RefusalsByRule({ stats }: { readonly stats: Stats }) {
+  const { since } = stats;
   const rows = stats.refusalsByRule.slice(0, maxRows);
   return (
     <Card title="Refusals by rule" isFlush>
@@ -229,15 +234,18 @@ function RefusalsByRule({ stats, since }: ListProps) {
             {
               label: 'Reason',
               cell: ({ code }) =>
-                code === null ? (
-                  <span class="muted">all others</span>
+                code === null ? <span class="muted">all others</span> : <Text value={code} max={60} />,
+            },
+            {
+              label: 'Refusals',
+              isNumber: true,
+              cell: (row) =>
+                row.code === null ? (
+                  formatCount(row.count)
                 ) : (
-                  <a href={hrefOf(['journal'], { since, outcome: code })}>
-                    <Text value={code} max={60} />
-                  </a>
+                  <a href={hrefOfRefusals(since, row)}>{formatCount(row.count)}</a>
                 ),
             },
-            { label: 'Refusals', isNumber: true, cell: ({ count }) => formatCount(count) },
           ]}
         />
       )}
@@ -245,8 +253,15 @@ function RefusalsByRule({ stats, since }: ListProps) {
   );
 }
 
-function TopTools({ stats, since }: ListProps) {
+type ToolRow = Stats['tools'][number];
+
+function TopTools({ stats }: { readonly stats: Stats }) {
   const rows = stats.tools.slice(0, maxRows);
+  const link = ({ server, tool }: ToolRow, count: number, query: Record<string, string> = {}) => {
+    if (server === null || tool === null) return formatCount(count);
+    const href = hrefOf(['journal'], { since: stats.since, server, tool, ...toolCalls, ...query });
+    return <a href={href}>{formatCount(count)}</a>;
+  };
   return (
     <Card title="Tools with the most calls" isFlush>
       {rows.length === 0 ? (
@@ -263,13 +278,11 @@ function TopTools({ stats, since }: ListProps) {
                 tool === null || server === null ? (
                   <span class="muted">all others</span>
                 ) : (
-                  <a href={hrefOf(['journal'], { since, server, tool, kind: 'call' })}>
-                    <Text value={`${server} ${tool}`} max={80} />
-                  </a>
+                  <Text value={`${server} ${tool}`} max={80} />
                 ),
             },
-            { label: 'Calls', isNumber: true, cell: ({ calls }) => formatCount(calls) },
-            { label: 'Errors', isNumber: true, cell: ({ errors }) => formatCount(errors) },
+            { label: 'Calls', isNumber: true, cell: (row) => link(row, row.calls) },
+            { label: 'Errors', isNumber: true, cell: (row) => link(row, row.errors, { outcome: 'error' }) },
             { label: 'p50', isNumber: true, from: 'tablet', cell: ({ p50 }) => (p50 === null ? '' : formatMs(p50)) },
             { label: 'p99', isNumber: true, cell: ({ p99 }) => (p99 === null ? '' : formatMs(p99)) },
           ]}

@@ -14,6 +14,7 @@ import { Ago, Text } from '../parts/text.tsx';
 import { isAdmin } from '../sign-in/signed-in.ts';
 import { AddServerDialog } from './add-server.tsx';
 import { ImportServersDialog } from './import-servers.tsx';
+import { ServerProcesses } from './server-processes.tsx';
 import './servers.css';
 
 type Server = AnswerOf<'GET /api/v1/servers'>['servers'][number];
@@ -78,6 +79,7 @@ export function ServerList() {
         />
       </Filters>
       <Answer of={servers}>{({ servers: all }) => <ServerTable all={all} />}</Answer>
+      {readQuery('show') === 'running' && <ServerProcesses />}
       <SameData command="ambit server list --json" path="/api/v1/servers" />
       {open.value === 'add' && <AddServerDialog onClose={close} onDone={servers.reload} />}
       {open.value === 'import' && <ImportServersDialog onClose={close} onDone={servers.reload} />}

@@ -1,5 +1,7 @@
 import { useEffect } from 'preact/hooks';
+import { type AnswerOf, pathOf } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
+import { hrefOf } from '../frame/route.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Card } from '../parts/card.tsx';
 import { formatBytes } from '../parts/format.ts';
@@ -11,14 +13,17 @@ import { Ago } from '../parts/text.tsx';
 import { liveSessions, reloadSessions } from '../sessions/live-sessions.ts';
 import { SessionName } from '../sessions/session-columns.tsx';
 
+type Process = AnswerOf<'GET /api/v1/processes'>['processes'][number];
+
 const refreshMs = 5000;
 
-/** The running processes of a server, each with its session. */
-export function ServerProcesses({ name }: { readonly name: string }) {
+/** The running processes of a server, or of all servers, each with its session. */
+export function ServerProcesses({ name }: { readonly name?: string }) {
   useEffect(() => {
     if (liveSessions.peek() === undefined) void reloadSessions();
   }, []);
-  const processes = useRequest('GET /api/v1/processes', { query: { server: name } }, { everyMs: refreshMs });
+  const query = name === undefined ? {} : { server: name };
+  const processes = useRequest('GET /api/v1/processes', { query }, { everyMs: refreshMs });
   return (
     <Card title="Processes" isFlush>
       <Answer of={processes}>
@@ -32,6 +37,14 @@ export function ServerProcesses({ name }: { readonly name: string }) {
               keyOf={({ pid, startedAt }) => `${pid} ${startedAt}`}
               columns={[
                 { label: 'Process', cell: ({ pid }) => pid ?? 'unknown' },
+                ...(name === undefined
+                  ? [
+                      {
+                        label: 'Server',
+                        cell: ({ server }: Process) => <a href={hrefOf(['servers', server])}>{server}</a>,
+                      },
+                    ]
+                  : []),
                 {
                   label: 'Session',
                   cell: ({ sessionId }) =>
@@ -68,8 +81,8 @@ export function ServerProcesses({ name }: { readonly name: string }) {
       </Answer>
       <div class="server-filters">
         <SameData
-          command={`ambit process list --server ${name} --json`}
-          path={`/api/v1/processes?server=${encodeURIComponent(name)}`}
+          command={`ambit process list${name === undefined ? '' : ` --server ${name}`} --json`}
+          path={pathOf('GET /api/v1/processes', { query })}
         />
       </div>
     </Card>

@@ -56,6 +56,7 @@ export function chooseSessions(sessions: readonly LiveSession[], filter: Session
 
 function fitsShow(session: LiveSession, show: string): boolean {
   const { activity, parentId } = session;
+  if (show === 'busy') return (activity?.underWay ?? 0) > 0;
   if (show === 'active')
     return activity !== null && (activity.underWay > 0 || activity.recent.some((count) => count > 0));
   if (show === 'errors') return (activity?.errors ?? 0) > 0;

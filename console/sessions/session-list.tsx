@@ -64,6 +64,7 @@ function LiveSessions() {
           label="Show"
           options={[
             ['', 'All'],
+            ['busy', 'With a call under way'],
             ['active', 'With calls in the last 5 minutes'],
             ['errors', 'With errors'],
             ['limits', 'Near a limit'],

@@ -74,10 +74,13 @@ export const auditSearch: Command = {
     server: { type: 'string', value: 'NAME', help: 'Only this server' },
     tool: { type: 'string', value: 'NAME', help: 'Only this tool: TOOL or SERVER__TOOL' },
     kind: { type: 'string', value: 'KIND', help: `Only this kind: ${entryKinds.join(', ')}`, choices: entryKinds },
+    event: { type: 'string', value: 'EVENT', help: 'Only this event, such as created or start-failed' },
+    method: { type: 'string', value: 'METHOD', help: 'Only calls of this method, such as tools/call' },
+    rule: { type: 'string', value: 'RULE', help: 'Only decisions of this rule; -: only lines without a rule' },
     outcome: {
       type: 'string',
       value: 'OUTCOME',
-      help: 'Only this outcome, such as ok, tool-error or PERMISSION_DENIED; error: all that did not succeed',
+      help: 'Only this outcome, such as ok or PERMISSION_DENIED; error: all that failed; refusal: what Ambit refused',
     },
     since: { type: 'string', value: 'TIME', help: 'Only later lines: a time ago such as 1h or 2d, or a date or time' },
     until: { type: 'string', value: 'TIME', help: 'Only earlier lines' },
@@ -89,7 +92,7 @@ export const auditSearch: Command = {
     const words = invocation.positionals.flatMap((each) => each.split(/\s+/)).filter((each) => each !== '');
     const filter: EntryFilter = {
       ...Object.fromEntries(
-        ['session', 'user', 'server', 'tool', 'kind', 'outcome'].map((name) => [
+        ['session', 'user', 'server', 'tool', 'kind', 'event', 'method', 'rule', 'outcome'].map((name) => [
           name,
           readFilterFlag(invocation, name),
         ]),

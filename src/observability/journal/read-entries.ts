@@ -20,7 +20,11 @@ export interface EntryFilter {
   /** The name of a tool, with or without its server. */
   readonly tool?: string | undefined;
   readonly kind?: string | undefined;
-  /** The exact outcome, decision or code, or `error` for everything that did not succeed. */
+  readonly event?: string | undefined;
+  readonly method?: string | undefined;
+  /** The rule that decided, or `-` for entries without one. */
+  readonly rule?: string | undefined;
+  /** The exact outcome, decision or code, `refusal` for what Ambit refused, or `error` for everything that did not succeed. */
   readonly outcome?: string | undefined;
   /** The earliest and the latest time, in UTC as `toISOString` writes it. */
   readonly since?: string | undefined;
@@ -113,10 +117,12 @@ export async function searchEntries(
   query: PageQuery,
   limitBytes = maxPageBytes,
 ): Promise<EntriesPage> {
-  const { kind, server, user, session, id } = filter;
+  const { kind, server, user, session, id, event, method } = filter;
   const marks = [
     ...(kind === undefined ? [] : [createMark('kind', kind)]),
     ...(server === undefined ? [] : [createMark('server', server)]),
+    ...(event === undefined ? [] : [createMark('event', event)]),
+    ...(method === undefined ? [] : [createMark('method', method)]),
     ...(user === undefined ? [] : [createMark('userId', user)]),
     ...(session === undefined ? [] : [createMark('sessionId', session).subarray(0, -1)]),
     ...(id === undefined ? [] : [createMark('id', id).subarray(0, -1)]),
@@ -261,7 +267,7 @@ function canBeText(value: unknown, depth = 0): boolean {
 }
 
 function matchesFields(entry: RecordedEntry, filter: EntryFilter): boolean {
-  const { id, session, user, server, tool, kind, outcome } = filter;
+  const { id, session, user, server, tool, kind, event, method, rule, outcome } = filter;
   const startsWith = (value: unknown, start: string) => typeof value === 'string' && value.startsWith(start);
   return (
     (id === undefined || startsWith(entry['id'], id)) &&
@@ -269,6 +275,9 @@ function matchesFields(entry: RecordedEntry, filter: EntryFilter): boolean {
     (user === undefined || entry['userId'] === user) &&
     (server === undefined || entry['server'] === server) &&
     (kind === undefined || entry.kind === kind) &&
+    (event === undefined || entry['event'] === event) &&
+    (method === undefined || entry['method'] === method) &&
+    (rule === undefined || (entry['rule'] ?? noRule) === rule) &&
     (tool === undefined || isAboutTool(entry, tool)) &&
     (outcome === undefined || hasOutcome(entry, outcome))
   );
@@ -280,8 +289,14 @@ function isAboutTool({ server, name, tool }: RecordedEntry, wanted: string): boo
   return typeof name === 'string' && (name.endsWith(`__${wanted}`) || `${server}__${name}` === wanted);
 }
 
+const noRule = '-';
+/** Errors of servers have other outcomes. */
+const refusalCode = /^[A-Z][A-Z_]*$/;
+
 function hasOutcome(entry: RecordedEntry, wanted: string): boolean {
+  const { kind, outcome } = entry;
   if (wanted === 'error') return isFailure(entry);
+  if (wanted === 'refusal') return kind === 'refusal' || (kind === 'call' && refusalCode.test(String(outcome)));
   return [entry['outcome'], entry['decision'], entry['code']].some((value) => String(value) === wanted);
 }
 

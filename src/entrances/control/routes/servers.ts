@@ -49,10 +49,13 @@ const journalQuery = journalPageQuery.extend({
   server: text.exactOptional().describe('Only lines about this server.'),
   tool: text.exactOptional().describe('Only lines about this tool, as "tool" or "server__tool".'),
   kind: z.enum(entryKinds).exactOptional().describe('Only lines of this kind.'),
+  event: text.exactOptional().describe('Only lines with this event.'),
+  method: text.exactOptional().describe('Only calls of this method, such as "tools/call".'),
+  rule: text.exactOptional().describe('Only lines about a decision of this rule. "-": only lines without a rule.'),
   outcome: text
     .exactOptional()
     .describe(
-      'Only lines with this outcome, decision or code. "error": all lines about something that did not succeed.',
+      'Only lines with this outcome, decision or code. "error": all lines about something that did not succeed. "refusal": only what Ambit refused, as the statistics count it.',
     ),
   since: instant.exactOptional().describe('Only lines from this time on.'),
   until: instant.exactOptional().describe('Only lines up to this time.'),
