@@ -1,7 +1,7 @@
 import type { RequestOf } from '../../src/entrances/control/routes.ts';
 import { type AnswerOf, pathOf } from '../api/request.ts';
 import { hrefOf } from '../frame/route.ts';
-import { quoteWord } from '../parts/same-data.tsx';
+import { quoteWord } from '../parts/quote-word.ts';
 
 type JournalQuery = NonNullable<RequestOf<'GET /api/v1/journal'>['query']>;
 export type JournalPage = AnswerOf<'GET /api/v1/journal'>;

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { base } from '../api/request.ts';
 import { Button } from './button.tsx';
+import { quoteWord } from './quote-word.ts';
 import './same-data.css';
 
 /** Copies a text and says so for a moment. */
@@ -61,9 +62,4 @@ export function SameData({ command, path, body }: SameDataProps) {
       ))}
     </details>
   );
-}
-
-/** Quotes a word for a shell. */
-export function quoteWord(word: string): string {
-  return /^[\w@%+=:,./#…-]+$/.test(word) && !word.startsWith('#') ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,6 +1,6 @@
 import type { AnswerOf } from '../api/request.ts';
 import { Facts } from '../parts/card.tsx';
-import { quoteWord } from '../parts/same-data.tsx';
+import { quoteWord } from '../parts/quote-word.ts';
 import { Text } from '../parts/text.tsx';
 
 type Definition = AnswerOf<'GET /api/v1/servers/{id}'>['definition'];
