@@ -40,6 +40,7 @@ export function CheckDialog({ name, onClose }: { readonly name: string; readonly
         <SameData
           command={`ambit server check ${name} --json`}
           path={`/api/v1/servers/${encodeURIComponent(name)}/check`}
+          body="{}"
         />
       </div>
     </Dialog>

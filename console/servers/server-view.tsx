@@ -8,7 +8,7 @@ import { Card, Facts, View } from '../parts/card.tsx';
 import { ActionDialog } from '../parts/dialog.tsx';
 import { Answer, Notice } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
-import { Ago, Text } from '../parts/text.tsx';
+import { Ago, makeVisible, Text } from '../parts/text.tsx';
 import { isAdmin } from '../sign-in/signed-in.ts';
 import { ApproveDialog } from './approve-server.tsx';
 import { CheckDialog } from './check-server.tsx';
@@ -22,33 +22,52 @@ import './servers.css';
 export type ServerDetails = AnswerOf<'GET /api/v1/servers/{id}'>;
 
 const refreshMs = 5000;
+const maxNameShown = 80;
 
 /** Everything about one server: what runs, what was approved, its tools, processes, logins and errors. */
 export function ServerView() {
   const [, name = ''] = route.value.path;
   const server = useRequest('GET /api/v1/servers/{id}', { id: name }, { everyMs: refreshMs });
-  return <Answer of={server}>{(details) => <OneServer details={details} onChange={server.reload} />}</Answer>;
-}
-
-function OneServer({ details, onChange }: { readonly details: ServerDetails; readonly onChange: () => Promise<void> }) {
-  const { name, state, approval, changes, lastError, approvedAt } = details;
-  const needsApproval = approval === 'unapproved' || approval === 'changed';
+  const details = server.answer.value;
+  const isUnknown = details === undefined && server.error.value !== undefined;
+  // The heading is there before the answer: the focus moves to it.
   return (
     <View
-      title={name}
-      aside={
-        <>
-          <StateBadge state={state ?? 'unknown'} />
-          <ApprovalBadge server={details} />
-          {approvedAt !== null && (
-            <span>
-              approved <Ago at={approvedAt} />
-            </span>
-          )}
-        </>
-      }
-      actions={isAdmin.value ? <ServerActions details={details} onChange={onChange} /> : undefined}
+      title={makeVisible(name.slice(0, maxNameShown))}
+      aside={details && <ServerState details={details} />}
+      actions={details && isAdmin.value && <ServerActions details={details} onChange={server.reload} />}
     >
+      <Answer of={server}>{(answer) => <OneServer details={answer} />}</Answer>
+      {isUnknown && (
+        <p>
+          <a href={hrefOf(['servers'])}>Show all servers</a> or{' '}
+          <a href={hrefOf(['journal'], { server: name })}>the lines of the journal about this name</a>.
+        </p>
+      )}
+    </View>
+  );
+}
+
+function ServerState({ details }: { readonly details: ServerDetails }) {
+  const { state, approvedAt } = details;
+  return (
+    <>
+      <StateBadge state={state ?? 'unknown'} />
+      <ApprovalBadge server={details} />
+      {approvedAt !== null && (
+        <span>
+          approved <Ago at={approvedAt} />
+        </span>
+      )}
+    </>
+  );
+}
+
+function OneServer({ details }: { readonly details: ServerDetails }) {
+  const { name, approval, changes, lastError } = details;
+  const needsApproval = approval === 'unapproved' || approval === 'changed';
+  return (
+    <>
       {needsApproval && (
         <Notice tone="warn">
           <strong>
@@ -87,7 +106,7 @@ function OneServer({ details, onChange }: { readonly details: ServerDetails; rea
       <ServerProcesses name={name} />
       <ServerLog name={name} />
       <SameData command={`ambit server list --json`} path={`/api/v1/servers/${encodeURIComponent(name)}`} />
-    </View>
+    </>
   );
 }
 
