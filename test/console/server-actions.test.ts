@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { authorizationServer } from '../upstreams/auth/authorization-server.ts';
@@ -7,7 +9,7 @@ import { guardedUpstream } from '../upstreams/auth/guarded-upstream.ts';
 import { hasChromium, openBrowser, openTab } from './browser.ts';
 import { type BusyGateway, startBusyGateway } from './busy-gateway.ts';
 import { type Hands, useHands } from './hands.ts';
-import { control, type OpenConsole, openConsole } from './open-console.ts';
+import { control, type OpenConsole, openConsole, readAdminToken } from './open-console.ts';
 
 interface Definition {
   readonly source: string;
@@ -93,6 +95,12 @@ describe.runIf(hasChromium())('servers in the console', () => {
     );
     await main.getByText('The server is not approved.').waitFor({ state: 'detached' });
     expect(await check()).toContain('The server answers. It has 2 tools.');
+    await press(main, 'Check…');
+    const same = (await dialog.locator('.same-data code').last().textContent()) ?? '';
+    const env = { ...process.env, AMBIT_ADMIN_TOKEN: await readAdminToken(gateway) };
+    const { stdout } = await promisify(execFile)('sh', ['-c', same], { env });
+    expect(JSON.parse(stdout)).toMatchObject({ name: 'clock', tools: 2, error: null });
+    await press(dialog, 'Close');
     const session = await gateway.session({ servers: ['clock'] });
     expect(await gateway.call(session, 'clock__time')).toContain('done');
 
@@ -111,6 +119,17 @@ describe.runIf(hasChromium())('servers in the console', () => {
     expect(await approve('clock', 'Changed since the last approval:')).toMatch(/clock\.mjs/);
     await main.getByText('The server has changed since it was approved.').waitFor({ state: 'detached' });
     expect((await askServer('clock')).approval).toBe('approved');
+  });
+
+  test('U2: opens the view of a server that is gone, and is led back', async () => {
+    const { main, row } = hands;
+    await ui.visit('/servers');
+    await ui.visit('/servers/gone');
+    await main.getByRole('heading', { name: 'gone', level: 1 }).and(ui.page.locator(':focus')).waitFor();
+    await main.getByText('The configuration has no enabled server "gone".').waitFor();
+    await main.getByRole('link', { name: 'Show all servers' }).click();
+    await row('notes').waitFor();
+    expect(ui.problems.splice(0)).toEqual([expect.stringContaining('status of 404')]);
   });
 
   test('U2: imports a pasted block, and is told what is wrong with it before', async () => {
