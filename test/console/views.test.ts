@@ -45,6 +45,20 @@ describe.runIf(hasChromium())('the views of the console', () => {
     await gateway?.stop();
   });
 
+  test('the first load has at most 60 KB of compressed script, also with the charts', async () => {
+    const { page, visit, close } = await openConsole(browser, gateway);
+    await visit('/overview');
+    await page.locator('main canvas').first().waitFor();
+    const sizes = await page.evaluate(() => {
+      const scripts = performance.getEntriesByType('resource').filter(({ name }) => name.endsWith('.js'));
+      return (scripts as PerformanceResourceTiming[]).map(({ encodedBodySize }) => encodedBodySize);
+    });
+    expect(sizes.length).toBeGreaterThan(1);
+    expect(Math.min(...sizes)).toBeGreaterThan(0);
+    expect(sizes.reduce((sum, size) => sum + size)).toBeLessThan(60 * 1024);
+    await close();
+  });
+
   /** In `npm test`, each view has one of the six combinations; in the proof all. */
   const cells = widths.flatMap((width) => schemes.map((scheme) => ({ width, scheme })));
   const shown = (cell: number) => views.filter((_, at) => proof || at % cells.length === cell);
