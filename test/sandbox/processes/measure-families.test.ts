@@ -30,6 +30,8 @@ test.runIf(process.platform === 'linux')('a family is measured with everything i
   expect(processes).toBe(2);
   expect(memoryBytes).toBeGreaterThan(128 * megabyte);
   expect(memoryBytes).toBeLessThan(1024 * megabyte);
+  // Many readers get the same measurement.
+  expect(measureFamilies([pid]).get(pid)).toBe(family.get(pid));
 });
 
 test('nothing is read if nothing is asked', () => {

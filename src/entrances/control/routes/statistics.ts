@@ -31,7 +31,7 @@ export const statisticsRoutes = {
     role: 'viewer',
     summary: 'Lists the running processes of servers with their memory and limits',
     description:
-      'Memory is measured for this request. A session as filter leaves out the processes that it shares with others.',
+      'Memory was measured at most a second ago. A session as filter leaves out the processes that it shares with others.',
     query: processesQuery,
     returns: 'The processes, oldest first',
     answer: 'processes',
