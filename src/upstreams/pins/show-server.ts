@@ -119,15 +119,34 @@ export function hideArguments(args: readonly string[]): string[] {
 /** A URL without user name, password, fragment, and the values of its query. */
 export function hideUrlValues(address: string | URL): string {
   const { protocol, host, pathname, searchParams } = new URL(address);
+  const path = pathname
+    .split('/')
+    .map((part) => (randomPart.test(part) ? hiddenMark : part))
+    .join('/');
   const query = [...searchParams.keys()].map((name) => `${encodeURIComponent(name)}=${hiddenMark}`).join('&');
-  return hideSecrets(`${protocol}//${host}${pathname}${query === '' ? '' : `?${query}`}`);
+  return hideSecrets(`${protocol}//${host}${path}${query === '' ? '' : `?${query}`}`);
 }
 
 const queryValue = /([?&][^\s=&#?]{1,200}=)[^\s&#]+/g;
+const urlPattern = /(?<=[a-z0-9]:\/\/)[^\s?#"'<>]+/gi;
+/** Parts of a path that nobody chose: hexadecimal numbers, and long mixtures of letters and digits. */
+const randomPart =
+  /^(?:(?=.*[0-9])(?=.*[a-f])[0-9a-f-]{24,}|(?=.*[0-9])(?=.*[a-z])(?=.*[A-Z])[\w~.%+=-]{16,}|(?=.*[0-9])(?=.*[a-z])[a-z0-9]{20,})$/;
+
+/** The hash of a commit or file. It says what runs, so whoever approves it must see it. */
+const contentHash = /^(?:[0-9a-f]{40}|[0-9a-f]{64})$/;
+
+/** Hides the parts of a path that work like a password, as in the addresses that some services give to each customer. */
+function hidePathSecrets(hostAndPath: string): string {
+  const [host = '', ...parts] = hostAndPath.split('/');
+  const shown = parts.map((part) => (randomPart.test(part) && !contentHash.test(part) ? hiddenMark : part));
+  return [host, ...shown].join('/');
+}
 
 /** A text about a server, such as a difference to its approval, without credentials and values in URLs. */
 export function hideSecrets(text: string): string {
-  return hideCredentials(text.includes('://') ? text.replace(queryValue, `$1${hiddenMark}`) : text);
+  if (!text.includes('://')) return hideCredentials(text);
+  return hideCredentials(text.replace(queryValue, `$1${hiddenMark}`).replace(urlPattern, hidePathSecrets));
 }
 
 function hideCredentials(text: string): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { renderValue } from '../../../src/upstreams/pins/show-server.ts';
+import { hideArguments, hideUrlValues, renderValue } from '../../../src/upstreams/pins/show-server.ts';
 
 const random = 'q7Zp2LmXv9Tb4RkWc8Yd';
 
@@ -29,4 +29,20 @@ test.each([
   ['ANYTHING', random],
 ])('an approval shows no credential: %s=%s', (name, value) => {
   expect(renderValue(name, value)).toBe('…');
+});
+
+test('the path of an address keeps names and hides what works like a password', () => {
+  const commit = '9f86d081884c7d659a2feaa0c55ad0159f86d081';
+  const secrets = [random, '9f86d081884c7d659a2feaa0c55ad015', '550e8400-e29b-41d4-a716-446655440000'];
+  for (const secret of secrets) {
+    const address = `https://h:1/api/${secret}/my-server-2024/mcp`;
+    expect(hideUrlValues(address)).toBe('https://h:1/api/…/my-server-2024/mcp');
+    expect(hideArguments([`--url=${address}`, address])).toEqual([
+      '--url=https://h:1/api/…/my-server-2024/mcp',
+      'https://h:1/api/…/my-server-2024/mcp',
+    ]);
+  }
+  // Whoever approves a server must see which commit runs.
+  expect(hideArguments([`https://h/a.tar.gz/${commit}`])).toEqual([`https://h/a.tar.gz/${commit}`]);
+  expect(hideUrlValues(`https://h/${commit}`)).toBe('https://h/…');
 });
