@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { makeVisible } from './text.tsx';
 import './button.css';
 
 interface ButtonProps {
@@ -28,7 +29,7 @@ export function Button({
       class={`button button-${kind}`}
       disabled={disabled === true || isBusy === true}
       aria-busy={isBusy === true ? 'true' : undefined}
-      aria-label={label}
+      aria-label={label === undefined ? undefined : makeVisible(label)}
       aria-pressed={isPressed}
       onClick={onClick}
     >

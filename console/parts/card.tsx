@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { makeVisible } from './text.tsx';
 import './card.css';
 
 interface ViewProps {
@@ -14,7 +15,7 @@ export function View({ title, aside, actions, children }: ViewProps) {
   return (
     <section class="view">
       <header class="view-head">
-        <h1 tabIndex={-1}>{title}</h1>
+        <h1 tabIndex={-1}>{makeVisible(title)}</h1>
         {aside !== undefined && <div class="view-aside">{aside}</div>}
         {actions !== undefined && <div class="view-actions">{actions}</div>}
       </header>

@@ -46,7 +46,7 @@ export function Dialog({ title, onClose, children, isWide }: DialogProps) {
       }}
     >
       <header class="dialog-head">
-        <h2 id={id}>{title}</h2>
+        <h2 id={id}>{makeVisible(title)}</h2>
         <Button kind="quiet" label="Close" onClick={onClose}>
           ✕
         </Button>

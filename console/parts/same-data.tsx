@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals';
 import { base } from '../api/request.ts';
 import { Button } from './button.tsx';
 import { quoteWord } from './quote-word.ts';
+import { makeVisible } from './text.tsx';
 import './same-data.css';
 
 /** Copies a text and says so for a moment. */
@@ -56,7 +57,7 @@ export function SameData({ command, path, body }: SameDataProps) {
       <summary>Get this data on the command line</summary>
       {lines.map((line) => (
         <div class="same-data-line" key={line}>
-          <code>{line}</code>
+          <code>{makeVisible(line)}</code>
           <CopyButton text={line} />
         </div>
       ))}

@@ -6,11 +6,16 @@ const maxShown = 300;
 /** Characters that hide, reorder or break text: controls, bidirectional marks, invisible separators, lone surrogates. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029\u00ad\u115f\u1160\u3164\uffa0]/gu;
 
+/** More marks on one letter than any language has: they would cover the lines around it. */
+const heap = /(\p{M}{6})\p{M}+/gu;
+
 /** Writes the characters of a foreign text that could deceive the reader as their code. */
 export function makeVisible(text: string, keep = ''): string {
-  return text.replace(unsafe, (char) =>
-    keep.includes(char) ? char : `⟨${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
-  );
+  return text
+    .replace(heap, '$1⟨…⟩')
+    .replace(unsafe, (char) =>
+      keep.includes(char) ? char : `⟨${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
+    );
 }
 
 /**

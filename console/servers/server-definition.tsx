@@ -1,6 +1,6 @@
 import type { AnswerOf } from '../api/request.ts';
 import { Facts } from '../parts/card.tsx';
-import { quoteWord } from '../parts/quote-word.ts';
+import { quoteShown } from '../parts/quote-word.ts';
 import { Text } from '../parts/text.tsx';
 
 type Definition = AnswerOf<'GET /api/v1/servers/{id}'>['definition'];
@@ -25,7 +25,7 @@ export function ServerDefinition({ details }: { readonly details: { readonly def
         [
           'Command',
           <code>
-            <Text value={[command, ...args].map(quoteWord).join(' ')} max={600} />
+            <Text value={[command, ...args].map(quoteShown).join(' ')} max={600} />
           </code>,
         ],
         ['Program', program === null ? <Text value={problem ?? 'not found'} /> : <Text value={program} />],

@@ -60,6 +60,10 @@ export async function openConsole(
 /** Waits until the view of this address is there, and none of its parts is still loading. */
 export async function waitForView(page: Page, address: string): Promise<void> {
   const [path = ''] = address.slice(1).split('?');
-  await page.locator(`main[data-path="${path}"] h1`).waitFor();
+  // The part of the address may hold any characters, so it is in no selector.
+  await page.waitForFunction((shown) => {
+    const main = document.querySelector<HTMLElement>('main');
+    return main?.dataset['path'] === shown && main.querySelector('h1') !== null;
+  }, decodeURIComponent(path));
   await page.waitForFunction(() => document.querySelector('main .loading') === null);
 }

@@ -8,8 +8,10 @@ test('a copied word is one word for a shell, and holds no keys', () => {
     ...['\u0003id\r', "\u001b[201~\r'id", 'two\nlines', '\\r\t', '\u0085\u009b1m', '\u007f7'],
   ];
   const quoted = words.map(quoteWord);
-  const read = execFileSync('bash', ['-c', `printf '%s\\0' ${quoted.join(' ')}`], { encoding: 'utf8' });
-  expect(read.split('\0').slice(0, -1)).toEqual(words);
+  for (const shell of ['sh', 'bash']) {
+    const read = execFileSync(shell, ['-c', `printf '%s\\0' ${quoted.join(' ')}`], { encoding: 'utf8' });
+    expect([shell, ...read.split('\0').slice(0, -1)]).toEqual([shell, ...words]);
+  }
   expect(quoted.filter((each) => /\p{Cc}/u.test(each))).toEqual([]);
   expect(quoteWord('a-b.c/d@e:1')).toBe('a-b.c/d@e:1');
 });
