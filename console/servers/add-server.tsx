@@ -3,6 +3,7 @@ import { request } from '../api/request.ts';
 import { ActionDialog } from '../parts/dialog.tsx';
 import { Notice } from '../parts/notice.tsx';
 import { makeVisible } from '../parts/text.tsx';
+import { requireReload } from './require-reload.ts';
 import { splitCommand } from './split-command.ts';
 
 interface AddServerDialogProps {
@@ -29,8 +30,9 @@ export function AddServerDialog({ onClose, onDone }: AddServerDialogProps) {
       canRun={isReady}
       onClose={onClose}
       onRun={async () => {
-        await request('POST /api/v1/servers', { body: body() });
+        const edit = await request('POST /api/v1/servers', { body: body() });
         await onDone();
+        requireReload(edit);
       }}
     >
       <label class="field">

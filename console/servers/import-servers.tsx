@@ -5,6 +5,7 @@ import { Button } from '../parts/button.tsx';
 import { ActionDialog } from '../parts/dialog.tsx';
 import { ErrorNotice, Notice } from '../parts/notice.tsx';
 import { Lines, makeVisible, Text } from '../parts/text.tsx';
+import { requireReload } from './require-reload.ts';
 
 type Import = AnswerOf<'POST /api/v1/servers/import'>;
 
@@ -42,8 +43,9 @@ export function ImportServersDialog({ onClose, onDone }: ImportServersDialogProp
       canRun={added > 0}
       onClose={onClose}
       onRun={async () => {
-        await request('POST /api/v1/servers/import', { body: { text: text.value } });
+        const edit = await request('POST /api/v1/servers/import', { body: { text: text.value } });
         await onDone();
+        requireReload(edit);
       }}
     >
       <label class="field">

@@ -12,6 +12,7 @@ import { Ago, makeVisible, Text } from '../parts/text.tsx';
 import { isAdmin } from '../sign-in/signed-in.ts';
 import { ApproveDialog } from './approve-server.tsx';
 import { CheckDialog } from './check-server.tsx';
+import { requireReload } from './require-reload.ts';
 import { ServerDefinition } from './server-definition.tsx';
 import { ApprovalBadge } from './server-list.tsx';
 import { ServerLog } from './server-log.tsx';
@@ -188,7 +189,7 @@ function ServerActions({
           isDanger
           onClose={close}
           onRun={async () => {
-            await request('DELETE /api/v1/servers/{id}', { id: name });
+            requireReload(await request('DELETE /api/v1/servers/{id}', { id: name }));
             navigate(hrefOf(['servers']));
           }}
         >
