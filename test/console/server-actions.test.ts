@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
@@ -212,5 +212,27 @@ describe.runIf(hasChromium())('servers in the console', () => {
     expect(await readConfiguration()).not.toContain(far.url);
     await far.close();
     await provider.close();
+  });
+
+  test('U2: is told that the gateway does not use the changed file yet, and why', async () => {
+    const { main, dialog, row, press, confirm } = hands;
+    const [garden, away] = [join(gateway.files, 'garden'), join(gateway.files, 'away')];
+    await ui.visit('/servers');
+    await press(main, 'Add a server…');
+    await dialog.getByLabel(/^Name/).fill('late');
+    await dialog.getByLabel(/^Command/).fill('node late.mjs');
+    await rename(garden, away);
+    await press(dialog, 'Add late');
+    await dialog.getByText('The configuration file is changed, but the gateway does not use it yet').waitFor();
+    expect(await dialog.textContent()).toContain('workspaces.garden.path');
+    expect(await readConfiguration()).toContain('late.mjs');
+    await rename(away, garden);
+    await press(dialog, 'Cancel');
+    await press(main, 'Add a server…');
+    await dialog.getByLabel(/^Name/).fill('later');
+    await dialog.getByLabel(/^Command/).fill('node later.mjs');
+    await confirm('Add later');
+    await row('later ').waitFor();
+    await row('late ').waitFor();
   });
 });
