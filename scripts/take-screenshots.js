@@ -53,13 +53,20 @@ async function findSession(name, calls) {
   }
 }
 
-/** The views, each with its file, its size and its colour scheme. `prepare` does something on the page first. */
+/** The test of a call that a rule refuses, in a session whose server has listed its tools. */
+async function describeRefusedCall() {
+  const session = await findSession('greenhouse-beds', 3);
+  const args = JSON.stringify({ path: 'frost.log', content: '' });
+  return `/rules?${new URLSearchParams({ session, tool: 'files__write_file', args })}`;
+}
+
+/** The views, each with its file, its size and its colour scheme. */
 const pictures = [
   { name: 'sessions', address: async () => '/sessions' },
   { name: 'session', address: async () => `/sessions/${await findSession('kitchen-dinner', 7)}`, height: 1000 },
   { name: 'overview', address: async () => '/overview' },
   { name: 'server', address: async () => '/servers/notes' },
-  { name: 'rules', address: async () => '/rules' },
+  { name: 'rules', address: describeRefusedCall },
   { name: 'policies', address: async () => '/policies' },
   { name: 'journal', address: async () => '/journal' },
   { name: 'sessions-dark', address: async () => '/sessions', scheme: 'dark' },
@@ -94,7 +101,9 @@ for (const picture of pictures) {
   const page = await signIn(browser, picture);
   const address = await picture.address();
   await page.evaluate(`location.hash = '#${address}'`);
-  await page.locator(`main[data-path="${address.slice(1)}"] h1`).waitFor();
+  await page.locator(`main[data-path="${address.slice(1).split('?')[0]}"] h1`).waitFor();
+  // The pointer is where the button to sign in was, and would mark a row.
+  await page.mouse.move(0, 0);
   await delay(drawMs);
   await page.screenshot({ path: join(target, `console-${picture.name}.png`) });
   await page.context().close();

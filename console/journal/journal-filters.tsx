@@ -26,7 +26,7 @@ export function JournalFilters({
   return (
     <>
       <Filters>
-        <TextFilter name="words" label="Words" placeholder="All of these words" />
+        <TextFilter name="words" label="Words" placeholder="Words to find" />
         <ChoiceFilter
           name="kind"
           label="Kind"
@@ -50,7 +50,7 @@ export function JournalFilters({
           (name) => readQuery(name) !== '' && <TextFilter key={name} name={name} label={capitalize(name)} />,
         )}
         <TextFilter name="outcome" label="Outcome" placeholder="Any" known={seen.outcomes} />
-        <TextFilter name="id" label="Call id" placeholder="Id or its beginning" />
+        <TextFilter name="id" label="Call id" placeholder="Start of the id" />
         <RangeFilter />
         <Button isPressed={isFailedOnly} onClick={() => setQuery({ outcome: isFailedOnly ? '' : 'error' })}>
           Only what failed

@@ -11,8 +11,9 @@ export interface Column<Row> {
   readonly from?: 'tablet' | 'desktop';
   /** Names the row. In stacked rows it comes first and has no label. */
   readonly isTitle?: boolean;
-  /** The width in a windowed table, as CSS writes it. */
+  /** The width in a windowed table, as CSS writes it, and the one on a phone if it differs. */
   readonly width?: string;
+  readonly phoneWidth?: string;
 }
 
 interface TableProps<Row> {
@@ -101,8 +102,12 @@ export function WindowedTable<Row>({ caption, columns, rows, keyOf, isMarked }: 
       <table class="table table-fixed" aria-rowcount={rows.length + 1}>
         <caption class="hidden-visually">{caption}</caption>
         <colgroup>
-          {columns.map(({ label, width, from }) => (
-            <col key={label} class={from === undefined ? undefined : `from-${from}`} style={width ? { width } : {}} />
+          {columns.map(({ label, width = 'auto', phoneWidth = width, from }) => (
+            <col
+              key={label}
+              class={from === undefined ? undefined : `from-${from}`}
+              style={{ '--width': width, '--phone-width': phoneWidth }}
+            />
           ))}
         </colgroup>
         <thead>

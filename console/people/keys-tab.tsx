@@ -43,7 +43,7 @@ export function KeysTab(props: PeopleTabProps) {
             ['direct', 'direct'],
           ]}
         />
-        <TextFilter name="key" label="Key id" placeholder="Beginning of the id" />
+        <TextFilter name="key" label="Key id" placeholder="Start of the id" />
       </Filters>
       <Answer of={lists.keys}>
         {({ keys }) =>

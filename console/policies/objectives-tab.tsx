@@ -19,7 +19,7 @@ export function ObjectivesTab(props: PolicyTabProps) {
     <>
       <Filters>
         <ChoiceFilter name="scope" label="Scope" options={[['', 'All'], ...scopeKinds]} />
-        <TextFilter name="words" label="Contains" placeholder="Id, scope or text" />
+        <TextFilter name="words" label="Contains" placeholder="Id or text" />
       </Filters>
       <Answer of={props.objectives}>
         {({ objectives }) => {

@@ -31,7 +31,7 @@ export function PoliciesTab(props: PolicyTabProps) {
             ['locked', 'Locked'],
           ]}
         />
-        <TextFilter name="words" label="Contains" placeholder="Name, scope or text" />
+        <TextFilter name="words" label="Contains" placeholder="Name or text" />
       </Filters>
       <Answer of={policies}>
         {({ policies: all }) => {

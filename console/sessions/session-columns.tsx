@@ -12,7 +12,12 @@ import './sessions.css';
 const maxName = 60;
 
 export const sessionColumns: readonly Column<LiveSession>[] = [
-  { label: 'Session, agent', width: '39%', cell: (session) => <SessionAndAgent session={session} /> },
+  {
+    label: 'Session, agent',
+    width: '39%',
+    phoneWidth: '56%',
+    cell: (session) => <SessionAndAgent session={session} />,
+  },
   { label: 'User, workspace', width: '25%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
   { label: 'Trust', width: '7.5rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
   { label: 'Age', width: '4.5rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },

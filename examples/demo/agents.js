@@ -45,6 +45,7 @@ const gardener = {
     task: 'Plan the beds, and keep the seedlings warm',
     quotas: { totalCalls: 200, callsPerMinute: 60 },
   },
+  hasFolder: true,
   steps: [
     ['files__list_directory', { path: '.' }],
     ['files__read_text_file', { path: 'seedlings.md' }],
@@ -76,6 +77,7 @@ const cook = {
     permissions: ['shopping:read'],
     quotas: { totalCalls: 40 },
   },
+  hasFolder: false,
   steps: [
     ['files__read_text_file', { path: 'shopping.md' }],
     ['who__list_notes', {}],
@@ -89,7 +91,7 @@ const cook = {
 };
 
 /** Opens a session, takes all steps in it, ends it, and begins again. */
-async function work({ session, steps }, { url, requestControl, signal }) {
+async function work({ session, hasFolder, steps }, { url, requestControl, signal }) {
   const isOver = () => signal.aborted;
   for (let kept; !isOver(); await delay(restMs, undefined, { signal }).catch(() => {})) {
     const { id, token } = await requestControl('POST', '/sessions', session);
@@ -103,6 +105,6 @@ async function work({ session, steps }, { url, requestControl, signal }) {
     await requestControl('DELETE', `/sessions/${id}`).catch(() => {});
     // The folder of the latest session stays, so that there is something to review. The one before it goes.
     if (kept !== undefined) await requestControl('DELETE', `/sessions/${kept}/folder`).catch(() => {});
-    kept = id;
+    kept = hasFolder ? id : undefined;
   }
 }

@@ -66,7 +66,7 @@ export function Timeline({ id, since, until, after }: TimelineProps) {
           label="Kind"
           options={[['', 'All'], ...lanes.map(({ name, label }) => [name, label] as const)]}
         />
-        <TextFilter name="find" label="Text" placeholder="Tool, server, path…" />
+        <TextFilter name="find" label="Text" placeholder="Tool or path" />
         {isZoomed && <Button onClick={() => setQuery({ from: '', to: '' })}>Back to the whole time</Button>}
       </Filters>
       {error.value !== undefined && <ErrorNotice error={error.value} />}
