@@ -54,22 +54,54 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await main.getByRole('link', { name: 'Keys of joan: 1 active' }).waitFor();
     expect(await findInTab(secret)).toEqual([]);
 
-    const callWithKey = async () => readOutcome(await callModern(`${gateway.url}/mcp`, secret, 'session_info'));
-    expect(await callWithKey()).toContain('joan');
+    const callWithKey = async (key: string) => readOutcome(await callModern(`${gateway.url}/mcp`, key, 'session_info'));
+    expect(await callWithKey(secret)).toContain('joan');
     await ui.visit('/people?tab=keys&user=joan');
     const { keys } = await ask<{ keys: { id: string }[] }>('GET', '/api/v1/keys?user=joan');
     const short = String(keys[0]?.id.slice(0, 8));
+    await press(row(short), `Rotate key ${short} of joan`);
+    await press(dialog, `Rotate key ${short}`);
+    const rotated = await dialog.getByLabel('API key').inputValue();
+    expect(rotated).not.toBe(secret);
+    await press(dialog, 'I have stored the key');
+    await main.getByText(`The key ${short} of joan has a new secret.`).waitFor();
+    expect(await findInTab(rotated)).toEqual([]);
+    expect([await callWithKey(secret), await callWithKey(rotated)]).toEqual([
+      '!UNAUTHENTICATED',
+      expect.stringContaining('joan'),
+    ]);
     await press(row(short), `Revoke key ${short} of joan`);
     await confirm(`Revoke key ${short}`, short);
     await main.getByText(`The key ${short} of joan is revoked. 1 session ended.`).waitFor();
     await row(short).getByText('revoked').first().waitFor();
-    expect(await callWithKey()).toBe('!UNAUTHENTICATED');
+    expect(await callWithKey(rotated)).toBe('!UNAUTHENTICATED');
 
     await ui.visit('/people?tab=users');
+    await press(main, 'Change teams of joan.');
+    await dialog.getByLabel('Teams', { exact: true }).fill('core, web');
+    await confirm('Save teams of joan');
+    await main.getByText('joan is now in core, web.').waitFor();
+    expect(await ask('GET', '/api/v1/users/joan')).toMatchObject({ teams: ['core', 'web'] });
     await press(main, 'Remove user joan.');
     await confirm('Remove user joan', 'joan');
     await main.getByText('The user joan is removed.').waitFor();
     await expect(ask('GET', '/api/v1/users/joan')).rejects.toThrow('404');
+  });
+
+  test('U2: sees a new key also after closing the dialog while the key was made', async () => {
+    const { main, dialog, press } = hands;
+    await ui.visit('/people?tab=keys');
+    await press(main, 'Create key');
+    await dialog.getByLabel('User').fill('ada');
+    await ui.page.route('**/api/v1/keys', async (route) => {
+      if (route.request().method() === 'POST') await ui.page.keyboard.press('Escape');
+      await route.continue();
+    });
+    await press(dialog, 'Create key');
+    expect(await dialog.getByLabel('API key').inputValue()).toMatch(/^ambk_/);
+    await ui.page.unroute('**/api/v1/keys');
+    await press(dialog, 'I have stored the key');
+    await dialog.waitFor({ state: 'detached' });
   });
 
   test('U2: stores a credential whose value nobody sees again, replaces it and removes it', async () => {
