@@ -59,7 +59,7 @@ async function startDemo(root: string): Promise<Demo> {
 
 const readToken = (text: string): string => /ambs_[^"]+/.exec(text)?.[0] ?? '';
 
-/** The demo with a server that cannot start and a team that does not pause, in a folder of its own. */
+/** The demo with a server that cannot start and agents that hardly pause, in a folder of its own. */
 async function copyBrokenDemo(): Promise<string> {
   const root = join(folder, 'broken');
   await mkdir(join(root, 'examples'), { recursive: true });
@@ -71,6 +71,7 @@ async function copyBrokenDemo(): Promise<string> {
   await cp(join(repository, 'examples'), join(root, 'examples'), { recursive: true, filter });
   await replaceIn(join(root, 'examples/demo/ambit.yaml'), 'index.js, .]', 'index.js, nowhere]');
   await replaceIn(join(root, 'examples/demo/start.js'), 'teamPauseMs = 2500', 'teamPauseMs = 0');
+  await replaceIn(join(root, 'examples/demo/agents.js'), 'pauseMs = 4000', 'pauseMs = 20');
   return root;
 }
 
@@ -88,6 +89,17 @@ async function call(demo: Demo, token: string, tool: string, args: Record<string
       ?.result?.content?.map(({ text }) => text)
       .join('\n') ?? JSON.stringify(messages)
   );
+}
+
+/** Lists the outcomes of a tool in the sessions of one agent, with the rules that refused it. */
+async function listOutcomes(session: string, tool: string): Promise<string[]> {
+  const query = new URLSearchParams({ kind: 'call', session, name: tool });
+  const { entries } = await requestControl<{ entries: { outcome: string; rule?: string }[] }>(
+    join(dataDir, 'control.sock'),
+    'GET',
+    `/api/v1/journal?${query}`,
+  );
+  return entries.map(({ outcome, rule }) => (rule === undefined ? outcome : `${outcome} by ${rule}`));
 }
 
 describe('npm start', () => {
@@ -126,6 +138,9 @@ describe('npm start', () => {
       expect(await call(again, demo.token, 'notes__list_notes')).not.toContain('UPSTREAM_FAILED');
       const ended = await again.hear(/^The team of agents .*$/m);
       if (hasBwrap()) expect(ended).toBe('The team of agents has finished: 3 results, 1 conflict resolved.');
+      await expect.poll(() => listOutcomes('greenhouse-beds', 'session_edit_file')).toContain('ok');
+      await expect.poll(() => listOutcomes('greenhouse-beds', 'write_file')).toContain('refused by keep-logs');
+      await expect.poll(() => listOutcomes('kitchen-dinner', 'session_state_set')).toContain('ok');
     } finally {
       await again.stop();
     }
