@@ -139,7 +139,9 @@ describe('npm start', () => {
       const ended = await again.hear(/^The team of agents .*$/m);
       if (hasBwrap()) expect(ended).toBe('The team of agents has finished: 3 results, 1 conflict resolved.');
       await expect.poll(() => listOutcomes('greenhouse-beds', 'session_edit_file')).toContain('ok');
-      await expect.poll(() => listOutcomes('greenhouse-beds', 'write_file')).toContain('refused by keep-logs');
+      await expect
+        .poll(() => listOutcomes('greenhouse-beds', 'files__write_file'))
+        .toContain('PERMISSION_DENIED by keep-logs');
       await expect.poll(() => listOutcomes('kitchen-dinner', 'session_state_set')).toContain('ok');
     } finally {
       await again.stop();
