@@ -27,19 +27,26 @@ export function formatDuration(ms: number): string {
   return rest === 0 ? start : `${start} ${rest} ${nextName}`;
 }
 
+/** Formats the time since something happened in its largest unit, such as `2 h`. */
+export function formatAge(since: number | string): string {
+  const ms = now.value - new Date(since).getTime();
+  return formatDuration(Math.max(1000, ms)).split(' ').slice(0, 2).join(' ');
+}
+
 export function formatMs(ms: number): string {
   if (ms >= 1000) return `${(ms / 1000).toFixed(ms >= 10_000 ? 1 : 2)} s`;
   return ms >= 100 ? `${Math.round(ms)} ms` : `${Number(ms.toPrecision(2))} ms`;
 }
 
+/** Formats a size in units of 1024, as limits are configured: `memoryMb: 512` is 512 MiB. */
 export function formatBytes(bytes: number): string {
-  const names = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const names = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
   let [value, at] = [bytes, 0];
   while (value >= 1000 && at < names.length - 1) {
-    value /= 1000;
+    value /= 1024;
     at++;
   }
-  return `${at === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${names[at]}`;
+  return `${value >= 100 ? Math.round(value) : Number(value.toFixed(1))} ${names[at]}`;
 }
 
 const wholeNumber = new Intl.NumberFormat('en');

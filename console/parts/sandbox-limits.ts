@@ -22,7 +22,7 @@ interface SandboxLimit {
   readonly mechanism: string;
 }
 
-/** Writes a limit with what enforces it, such as `Memory 537 MB (cgroup v1)`. */
+/** Writes a limit with what enforces it, such as `Memory 512 MiB (cgroup v1)`. */
 export function describeLimit({ name, value, mechanism }: SandboxLimit): string {
   return `${nameLimit(name)} ${known[name]?.format(value) ?? value} (${mechanism})`;
 }

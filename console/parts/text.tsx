@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { formatDuration, formatInstant, hueOf, now } from './format.ts';
+import { formatAge, formatDuration, formatInstant, hueOf, now } from './format.ts';
 import './text.css';
 
 const maxShown = 300;
@@ -84,7 +84,7 @@ export function Ago({ at }: { readonly at: number | string | null | undefined })
   const ms = now.value - new Date(at).getTime();
   return (
     <time class="nowrap" dateTime={formatInstant(at)} title={formatInstant(at)}>
-      {ms < 1500 ? 'now' : `${formatDuration(ms).split(' ').slice(0, 2).join(' ')} ago`}
+      {ms < 1500 ? 'now' : `${formatAge(at)} ago`}
     </time>
   );
 }

@@ -1,10 +1,10 @@
 import { hrefOf } from '../frame/route.ts';
 import { Badge, TrustBadge } from '../parts/badge.tsx';
-import { formatBytes, formatCount, formatDuration, now, plural } from '../parts/format.ts';
+import { formatAge, formatBytes, formatCount, formatDuration, now, plural } from '../parts/format.ts';
 import { Meter } from '../parts/meter.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import type { Column } from '../parts/table.tsx';
-import { Ago, Id, makeVisible, Swatch, Text } from '../parts/text.tsx';
+import { Id, makeVisible, Swatch, Text } from '../parts/text.tsx';
 import { listUsedLimits } from './limits.ts';
 import { ageRecent, countCalls, type LiveSession } from './live-sessions.ts';
 import './sessions.css';
@@ -82,21 +82,14 @@ export function SessionName({ session }: { readonly session: Pick<LiveSession, '
 }
 
 function Age({ since }: { readonly since: string }) {
-  const age = formatDuration(now.value - Date.parse(since));
-  // The larger of its two units is enough here.
-  return <span title={age}>{age.split(' ').slice(0, 2).join(' ')}</span>;
+  return <span title={formatDuration(now.value - Date.parse(since))}>{formatAge(since)}</span>;
 }
 
 function Now({ activity }: { readonly activity: LiveSession['activity'] }) {
   if (activity === null) return <span class="muted">no calls yet</span>;
   const { current, underWay, lastCallAt } = activity;
-  if (current === null) {
-    return (
-      <span class="muted">
-        idle, <Ago at={lastCallAt} />
-      </span>
-    );
-  }
+  if (current === null)
+    return <span class="muted">{lastCallAt === null ? 'no calls yet' : `last call ${formatAge(lastCallAt)} ago`}</span>;
   return (
     <span class="session-now" title={`${underWay} under way`}>
       <span class="session-busy" aria-hidden="true" />

@@ -2,7 +2,7 @@ import { useRequest } from '../../api/use-request.ts';
 import { hrefOf } from '../../frame/route.ts';
 import { Badge } from '../../parts/badge.tsx';
 import { Card } from '../../parts/card.tsx';
-import { formatBytes, formatCount } from '../../parts/format.ts';
+import { formatAge, formatBytes, formatCount } from '../../parts/format.ts';
 import { Meter } from '../../parts/meter.tsx';
 import { Answer } from '../../parts/notice.tsx';
 import { describeLimit } from '../../parts/sandbox-limits.ts';
@@ -32,13 +32,7 @@ export function ProcessesCard({ id, after }: SessionPartProps) {
                       <Badge tone={runner === 'plain' ? 'warn' : 'good'}>{runner}</Badge>
                       <span class="session-small">
                         pid {pid ?? 'unknown'}, started <Ago at={startedAt} />,{' '}
-                        {idleSince === null ? (
-                          'busy'
-                        ) : (
-                          <>
-                            idle since <Ago at={idleSince} />
-                          </>
-                        )}
+                        {idleSince === null ? 'busy' : `idle for ${formatAge(idleSince)}`}
                       </span>
                     </span>
                     {memoryBytes !== null && (
