@@ -27,6 +27,10 @@ export type EndedDetails = AnswerOf<'GET /api/v1/sessions/ended'>['sessions'][nu
 
 const refreshMs = 5000;
 
+interface ActivityChanges {
+  readonly sessions: readonly (NonNullable<SessionDetails['activity']> & { readonly id: string })[];
+}
+
 /** A part of the view with data of its own, which it reads again each time that the session has been read. */
 export interface SessionPartProps {
   readonly id: string;
@@ -79,7 +83,8 @@ export function SessionView() {
 }
 
 function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
-  const { id, trustLevel, activity, expiresAt } = details;
+  const { id, trustLevel, expiresAt } = details;
+  const activity = useActivity(details);
   return (
     <View
       title={titleOf(details)}
@@ -101,7 +106,13 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
       <SessionFacts session={details} />
       <div class="session-columns">
         <div class="session-main">
-          <Timeline id={id} since={details.createdAt} until={undefined} after={details} />
+          <Timeline
+            id={id}
+            since={details.createdAt}
+            until={undefined}
+            activity={activity}
+            after={activity ?? details}
+          />
           <SessionFolder
             id={id}
             name={details.name ?? id}
@@ -125,6 +136,24 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
       />
     </View>
   );
+}
+
+/** Returns what the session does now, as the event stream or the latest answer says it. */
+function useActivity(details: SessionDetails): SessionDetails['activity'] {
+  const latest = useSignal(details.activity);
+  useEffect(() => {
+    latest.value = details.activity;
+  }, [details]);
+  useEffect(
+    () =>
+      onEvent((type, data) => {
+        if (type !== 'activity') return;
+        const changed = (data as ActivityChanges).sessions;
+        latest.value = changed.find(({ id }) => id === details.id) ?? latest.peek();
+      }),
+    [details.id],
+  );
+  return latest.value;
 }
 
 interface EndedSessionProps {

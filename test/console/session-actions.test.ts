@@ -72,6 +72,19 @@ describe.runIf(hasChromium())('a session in the console', () => {
     expect(await gateway.call(lead, 'session_inbox')).toContain('Leave the north bed alone.');
   });
 
+  test('U1: a call under way is in the timeline before it ends', async () => {
+    const waiter = await gateway.session({ name: 'waiter', userId: 'ada', workspaceId: 'garden' });
+    await show(waiter);
+    const call = gateway.call(waiter, 'session_inbox', { waitSeconds: 50 });
+    const timeline = card('Timeline');
+    await timeline.getByRole('button', { name: 'Tool session_inbox of Ambit is under way' }).first().click();
+    expect(await readOpened()).toMatch(/Outcome\s*under way/);
+    await control(gateway, 'POST', `/api/v1/sessions/${waiter.id}/messages`, { text: 'Go on.' });
+    expect(await call).toContain('Go on.');
+    await timeline.getByRole('button', { name: 'Tool session_inbox of Ambit was called' }).first().waitFor();
+    await timeline.getByText('is under way').first().waitFor({ state: 'detached' });
+  });
+
   test('U1: a session is restricted, and what it may do changes in the view', async () => {
     const worker = await gateway.session({ name: 'worker', workspaceId: 'garden', permissions: ['notes:write'] });
     await show(worker);
@@ -210,8 +223,8 @@ describe.runIf(hasChromium())('a session in the console', () => {
       .getByRole('button', { name: /notes started in bwrap/ })
       .click();
     await dialog().getByText('Memory now').waitFor();
-    expect(await readOpened()).toMatch(/Memory now\s*[\d.]+ MB\s*Limits\s*Memory 537 MB \([a-z]/);
-    expect(await card('Processes').textContent()).toMatch(/Memory\s*[\d.]+ MB of 537 MB/);
+    expect(await readOpened()).toMatch(/Memory now\s*[\d.]+ MiB\s*Limits\s*Memory 512 MiB \([a-z]/);
+    expect(await card('Processes').textContent()).toMatch(/Memory\s*[\d.]+ MiB of 512 MiB/);
   });
 
   test('U1: the context names the source of each value, and the reason of everything that is hidden', async () => {

@@ -77,7 +77,7 @@ function describeCall(entry: JournalEntry): Row[] {
   const [ms, upstreamMs, bytesIn, bytesOut] = ['ms', 'upstreamMs', 'bytesIn', 'bytesOut'].map(number);
   const rows: (Row | undefined)[] = [
     ['Time', formatInstant(entry.time)],
-    ['Outcome', <Outcome value={text('outcome') ?? ''} />],
+    ['Outcome', text('outcome') === undefined ? 'under way' : <Outcome value={text('outcome') ?? ''} />],
     row('Rule', text('rule'), (rule) => <code>{<Text value={rule} />}</code>),
     row('Claims', text('claims'), (claims) => <Claims json={claims} />),
     row('Server', text('server'), (server) => <Text value={server} />),

@@ -95,6 +95,7 @@ function LaneBar({
     : items.some((item) => item.tone === 'warn')
       ? 'warn'
       : 'plain';
+  const isRunning = first.lane === 'calls' && items.some((item) => item.until === undefined);
   const open = () => {
     if (items.length === 1) return onSelect(first);
     const start = Math.min(...items.map((item) => item.from));
@@ -105,14 +106,14 @@ function LaneBar({
     <li>
       <button
         type="button"
-        class={`lane-bar lane-bar-${first.lane} lane-bar-tone-${tone}`}
+        class={`lane-bar lane-bar-${first.lane} lane-bar-tone-${tone}${isRunning ? ' lane-bar-running' : ''}`}
         style={{ left: `${left}px`, width: `${width}px`, top: `${row * rowHeight + 3}px` }}
         tabIndex={isFirst ? 0 : -1}
         aria-label={label}
         title={label}
         onClick={open}
       >
-        {width > 90 ? makeVisible(items.length === 1 ? first.label.slice(0, maxLabel) : `${items.length}`) : ''}
+        {width > 90 ? makeVisible(items.length === 1 ? first.shortLabel.slice(0, maxLabel) : `${items.length}`) : ''}
       </button>
     </li>
   );

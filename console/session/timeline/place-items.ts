@@ -1,4 +1,6 @@
+import type { AnswerOf } from '../../api/request.ts';
 import { describeEntry, type JournalEntry } from '../../journal/describe-entry.ts';
+import { describePlace, readText, readToolName } from '../../journal/entry-fields.ts';
 
 /** The lanes of the timeline, in their order. */
 export const lanes = [
@@ -13,6 +15,9 @@ export const lanes = [
 
 export type LaneName = (typeof lanes)[number]['name'];
 
+/** What a live session does now. */
+export type Activity = NonNullable<AnswerOf<'GET /api/v1/sessions/{id}'>['activity']>;
+
 /** Something that happened in a session, at one time or over a span. */
 export interface TimelineItem {
   readonly key: string;
@@ -21,6 +26,8 @@ export interface TimelineItem {
   /** Undefined if it goes on. */
   readonly until: number | undefined;
   readonly label: string;
+  /** The few words that a bar has room for. */
+  readonly shortLabel: string;
   readonly tone: 'plain' | 'bad' | 'warn';
   readonly entry: JournalEntry;
   /** Further lines about the same thing, the oldest first. */
@@ -43,6 +50,32 @@ export function placeItems(entries: readonly JournalEntry[], sessionId: string):
   return [...items, ...processes.values()].sort((one, other) => other.from - one.from);
 }
 
+/** Makes an item of the call that a session waits for. The journal gets its line when it ends. */
+export function placeRunningCall({ current, underWay }: Activity): TimelineItem[] {
+  if (current === null) return [];
+  const { server, tool, since } = current;
+  const entry: JournalEntry = { time: since, kind: 'call', method: 'tools/call', server, name: tool };
+  const others = underWay > 1 ? `, and ${underWay - 1} more` : '';
+  return [
+    {
+      key: `running ${since}`,
+      lane: 'calls',
+      from: Date.parse(since),
+      until: undefined,
+      label: `Tool ${readToolName(entry)} of ${describePlace(entry)} is under way${others}`,
+      shortLabel: shortenLabel(entry),
+      tone: 'plain',
+      entry,
+      related: [],
+    },
+  ];
+}
+
+function shortenLabel(entry: JournalEntry): string {
+  if (entry.kind === 'process') return `${readText(entry, 'server')}, pid ${readText(entry, 'pid')}`;
+  return readToolName(entry) || describeEntry(entry);
+}
+
 /** Names an item by its line alone, so that its bar stays the same one when further lines are found. */
 function makeKey(entry: JournalEntry, counts: Map<string, number>): string {
   const { time, kind } = entry;
@@ -61,6 +94,7 @@ function placeEntry(entry: JournalEntry, sessionId: string, key: string): Timeli
       from: end,
       until: end,
       label: describeEntry(entry),
+      shortLabel: shortenLabel(entry),
       tone: 'plain',
       entry,
       related: [],
@@ -111,6 +145,7 @@ function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry): 
       from: time - ms,
       until: isBad || event === 'ended' ? time : undefined,
       label: describeEntry(entry),
+      shortLabel: shortenLabel(entry),
       tone: isBad ? 'bad' : 'plain',
       entry,
       related: [entry],

@@ -8,7 +8,7 @@ import { Empty, ErrorNotice } from '../../parts/notice.tsx';
 import { ItemDialog } from './item-dialog.tsx';
 import { ItemList } from './item-list.tsx';
 import { Lanes } from './lanes.tsx';
-import { lanes, placeItems, type TimelineItem } from './place-items.ts';
+import { type Activity, lanes, placeItems, placeRunningCall, type TimelineItem } from './place-items.ts';
 import { useTimelineEntries } from './read-timeline.ts';
 import './timeline.css';
 
@@ -27,17 +27,21 @@ interface TimelineProps {
   readonly since: string;
   /** The time at which it ended; undefined while it lives. */
   readonly until: string | undefined;
+  /** What the session does now. */
+  readonly activity?: Activity | null;
   /** New lines are looked for at once when this value changes. */
   readonly after?: unknown;
 }
 
 /** What happened in a session: lanes over time, and below them every event as text. */
-export function Timeline({ id, since, until, after }: TimelineProps) {
+export function Timeline({ id, since, until, activity = null, after }: TimelineProps) {
   const span = readSpan(Date.parse(since), until === undefined ? undefined : Date.parse(until));
   const { entries, error, isLoading, isCut } = useTimelineEntries({ id, from: span.from, until: span.end, after });
   const selected = useSignal<TimelineItem | undefined>(undefined);
   const items = useComputed(() => placeItems(entries.value, id));
-  const shown = chooseItems(items.value, readQuery('only'), readQuery('lane'), readQuery('find'));
+  const isOpenEnded = span.end === undefined;
+  const running = isOpenEnded && activity !== null ? placeRunningCall(activity) : [];
+  const shown = chooseItems([...running, ...items.value], readQuery('only'), readQuery('lane'), readQuery('find'));
   const isZoomed = readQuery('from') !== '';
   const end = span.end ?? now.value;
   const zoom = (from: number, to: number) => setQuery({ from: Math.floor(from), to: Math.ceil(to) });
@@ -104,7 +108,7 @@ export function Timeline({ id, since, until, after }: TimelineProps) {
       )}
       {selected.value !== undefined && (
         <ItemDialog
-          item={items.value.find(({ key }) => key === selected.value?.key) ?? selected.value}
+          item={[...running, ...items.value].find(({ key }) => key === selected.value?.key) ?? selected.value}
           sessionId={id}
           onClose={() => {
             selected.value = undefined;
