@@ -63,7 +63,7 @@ async function describeRefusedCall() {
 /** The views, each with its file, its size and its colour scheme. */
 const pictures = [
   { name: 'sessions', address: async () => '/sessions' },
-  { name: 'session', address: async () => `/sessions/${await findSession('kitchen-dinner', 7)}`, height: 1000 },
+  { name: 'session', address: async () => `/sessions/${await findSession('greenhouse-beds', 9)}`, height: 1250 },
   { name: 'overview', address: async () => '/overview' },
   { name: 'server', address: async () => '/servers/notes' },
   { name: 'rules', address: describeRefusedCall },
