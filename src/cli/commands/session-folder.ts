@@ -18,13 +18,14 @@ export const sessionDiff: Command = {
   help: 'Show what a session changed in its own folder',
   flags: {
     stat: { type: 'boolean', help: 'List the changed files instead of the diff' },
+    path: { type: 'string', value: 'PATH', help: 'Show only this file, or the files in this folder' },
     workspace: workspaceFlag,
     json: jsonFlag,
   },
   async run(invocation) {
     const diff = await controlRequest(invocation, 'GET /api/v1/sessions/{id}/diff', {
       id: requirePositional(invocation, 'ID'),
-      query: { workspace: readFlag(invocation, 'workspace') },
+      query: { workspace: readFlag(invocation, 'workspace'), path: readFlag(invocation, 'path') },
     });
     const warnings = diffNotes(diff);
     if (warnings.length > 0) process.stderr.write(warnings.map((line) => `ambit: ${line}\n`).join(''));

@@ -59,9 +59,11 @@ export async function diffFolder(
   common: string,
   paths: FolderPaths,
   record: FolderRecord,
+  only?: string,
 ): Promise<RenderedDiff> {
   return withOpen(openRoot(record.path), async (root) => {
-    const changes = await findChanges(git, root, readBase(paths.base), paths, record);
+    const found = await findChanges(git, root, readBase(paths.base), paths, record);
+    const changes = found.filter(({ path }) => only === undefined || path === only || path.startsWith(`${only}/`));
     return withOriginals(git, common, paths, record, changes, (read) => diffChanges(root, changes, read));
   });
 }

@@ -67,6 +67,12 @@ export function describeFolders(isolation: Isolation): void {
         ['run.sh', 'modified', false, 0, 0],
       ]);
       expect(files.at(-1)).toMatchObject({ oldMode: '100644', newMode: '100755' });
+      const only = async (path: string) => (await folders.diff(nameOf('one'), path)).files.map((file) => file.path);
+      expect([await only('readme.md'), await only('deep'), await only('dee')]).toEqual([
+        ['readme.md'],
+        ['deep/er/new.txt'],
+        [],
+      ]);
       const text = patch.replace(/diff --git a\/image[\s\S]*?(?=diff --git)/, '');
       writeFileSync(join(workspace, '..', 'patch'), text);
       git('apply', join(workspace, '..', 'patch'));

@@ -14,6 +14,10 @@ const folderQuery = z.object({
   workspace: z.string().optional().describe('Workspace of the folder, if the session has several folders.'),
 });
 
+const diffQuery = folderQuery.extend({
+  path: z.string().optional().describe('Only the changes of this file, or of the files in this folder.'),
+});
+
 const mergeRequest = z.strictObject({
   workspace: z.string().optional().describe('Workspace of the folder, if the session has several folders.'),
   dryRun: z.boolean().optional().describe('Report the outcome without changing anything.'),
@@ -29,11 +33,11 @@ export const folderRoutes = {
     role: 'admin',
     summary: 'Shows the unmerged changes in the own folder of a session',
     parameter: folderParameter,
-    query: folderQuery,
+    query: diffQuery,
     returns: 'The changed files and a patch',
     answer: 'folderDiff',
     handle: async (gateway, { parameter, query }) =>
-      gateway.folders.diff(await findFolder(gateway, parameter, query.workspace)),
+      gateway.folders.diff(await findFolder(gateway, parameter, query.workspace), query.path),
   }),
   'POST /api/v1/sessions/{id}/merge': defineRoute({
     role: 'admin',
