@@ -1,15 +1,19 @@
 import type { ComponentChildren } from 'preact';
+import { pathOf } from '../../api/request.ts';
 import { useRequest } from '../../api/use-request.ts';
 import { hrefOf } from '../../frame/route.ts';
 import { describeEntry, type JournalEntry } from '../../journal/describe-entry.ts';
 import { Outcome } from '../../parts/badge.tsx';
 import { Facts } from '../../parts/card.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
+import { Diff } from '../../parts/diff.tsx';
 import { formatBytes, formatDuration, formatInstant, formatMs, now } from '../../parts/format.ts';
+import { Answer } from '../../parts/notice.tsx';
 import { quoteWord } from '../../parts/quote-word.ts';
 import { SameData } from '../../parts/same-data.tsx';
 import { describeLimit } from '../../parts/sandbox-limits.ts';
 import { Id, Lines, Text } from '../../parts/text.tsx';
+import { isAdmin } from '../../sign-in/signed-in.ts';
 import type { TimelineItem } from './place-items.ts';
 
 interface ItemDialogProps {
@@ -27,6 +31,7 @@ export function ItemDialog({ item, sessionId, onClose }: ItemDialogProps) {
   const { entry, lane } = item;
   const callId = typeof entry['id'] === 'string' ? entry['id'] : undefined;
   const query = callId === undefined ? { session: sessionId } : { id: callId };
+  const changedPath = findChangedPath(entry);
   return (
     <Dialog title={titles[lane]} onClose={onClose} isWide>
       <div class="dialog-body">
@@ -34,6 +39,7 @@ export function ItemDialog({ item, sessionId, onClose }: ItemDialogProps) {
           <Text value={item.label} max={1000} />
         </p>
         <Facts rows={entry.kind === 'call' ? describeCall(entry) : describeOther(entry)} />
+        {changedPath !== undefined && <FileDiff entry={entry} path={changedPath} sessionId={sessionId} />}
         {lane === 'processes' && <ProcessLines item={item} sessionId={sessionId} />}
         <p class="session-line">
           <a href={hrefOf(['journal'], query)}>
@@ -152,6 +158,69 @@ function describeOther(entry: JournalEntry): Row[] {
 function toolOf(entry: JournalEntry): string {
   const [server, name] = [String(entry['server'] ?? ''), String(entry['name'] ?? '')];
   return server === 'ambit' || name.includes('__') ? name : `${server}__${name}`;
+}
+
+/** The operations of the journal that change a file. */
+const changes: ReadonlySet<unknown> = new Set(['write', 'remove', 'move', 'move-to']);
+
+function findChangedPath({ kind, operation, decision, resolved, asked }: JournalEntry): string | undefined {
+  if (kind !== 'file' || decision !== 'allowed' || !changes.has(operation)) return undefined;
+  return String(resolved ?? asked ?? '');
+}
+
+interface FileDiffProps {
+  readonly entry: JournalEntry;
+  readonly path: string;
+  readonly sessionId: string;
+}
+
+/** What the session has changed in a file so far. The journal holds no contents, so the folder of the session is read. */
+function FileDiff({ entry, path, sessionId }: FileDiffProps) {
+  const workspaceId = String(entry['workspaceId'] ?? '');
+  const workspace = useRequest('GET /api/v1/workspaces/{id}', { id: workspaceId }, { when: isAdmin.value });
+  if (!isAdmin.value) return <p class="muted">Only an admin sees the contents of files.</p>;
+  return (
+    <>
+      <h3>Changes to this file that are not merged yet</h3>
+      <Answer of={workspace}>
+        {({ folders }) =>
+          folders.some((folder) => folder.sessionId === sessionId) ? (
+            <UnmergedDiff path={path} workspaceId={workspaceId} sessionId={sessionId} />
+          ) : (
+            <p class="muted">
+              Unknown: the session has no folder of its own, and the journal holds no contents of files.
+            </p>
+          )
+        }
+      </Answer>
+    </>
+  );
+}
+
+function UnmergedDiff({
+  path,
+  workspaceId,
+  sessionId,
+}: Omit<FileDiffProps, 'entry'> & { readonly workspaceId: string }) {
+  const which = { id: sessionId, query: { workspace: workspaceId, path } };
+  const diff = useRequest('GET /api/v1/sessions/{id}/diff', which);
+  return (
+    <Answer of={diff}>
+      {({ patch, files }) =>
+        files.length === 0 ? (
+          <p class="muted">None: the changes were merged or undone.</p>
+        ) : (
+          <>
+            <Diff patch={patch} />
+            <SameData
+              command={`ambit session diff ${quoteWord(sessionId)} --workspace ${quoteWord(workspaceId)} --path ${quoteWord(path)} --json`}
+              path={pathOf('GET /api/v1/sessions/{id}/diff', which)}
+            />
+          </>
+        )
+      }
+    </Answer>
+  );
 }
 
 function ProcessLines({ item, sessionId }: Pick<ItemDialogProps, 'item' | 'sessionId'>) {
