@@ -143,6 +143,9 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await gateway.call(lead, 'session_edit_file', { path: 'tools.md', content: 'A spade.\n' });
     await button('Resume').click();
     await changes.getByText('+A spade.').waitFor();
+    await page.locator('.item-list').getByRole('button', { name: 'session_edit_file wrote tools.md' }).click();
+    await dialog().getByText('+A spade.').waitFor();
+    expect(await readOpened()).not.toContain('roses');
     await button('Merge into the workspace…').click();
     await dialog().getByText('plan.md').waitFor();
     await confirm('lead', 'Merge lead');
@@ -194,6 +197,11 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await bar('Calls', /session_state_get/).waitFor();
     await refused?.press('Enter');
     const refusal = await readOpened();
+    // The process has started before this second.
+    const later = Date.now();
+    await tab.visit(`/sessions/${gateway.sessions.lead.id}?from=${later}&to=${later + 1000}`);
+    await bar('Processes', /everything/).waitFor();
+    await show(gateway.sessions.lead);
     expect(refusal).toMatch(/Outcome\s*PERMISSION_DENIED\s*Rule\s*no-secrets\s*Claims\s*session\.userId = ada/);
 
     await bar('Processes', /broken/)

@@ -2,7 +2,8 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { formatTime } from '../../parts/format.ts';
 import { makeVisible } from '../../parts/text.tsx';
-import { type Bar, computeBars, lanes, type TimelineItem } from './place-items.ts';
+import { type Bar, computeBars } from './compute-bars.ts';
+import { lanes, type TimelineItem } from './place-items.ts';
 
 interface LanesProps {
   readonly items: readonly TimelineItem[];
@@ -42,7 +43,7 @@ export function Lanes({ items, from, until, onSelect, onZoom }: LanesProps) {
           ))}
         </div>
       </div>
-      {used.map(({ name, label, noun }) => {
+      {used.map(({ name, label, many }) => {
         const bars = computeBars(
           items.filter(({ lane }) => lane === name),
           from,
@@ -62,7 +63,7 @@ export function Lanes({ items, from, until, onSelect, onZoom }: LanesProps) {
               onKeyDown={moveBetweenBars}
             >
               {bars.map((bar, at) => (
-                <LaneBar key={bar.key} bar={bar} noun={noun} isFirst={at === 0} onSelect={onSelect} onZoom={onZoom} />
+                <LaneBar key={bar.key} bar={bar} many={many} isFirst={at === 0} onSelect={onSelect} onZoom={onZoom} />
               ))}
             </ul>
           </div>
@@ -74,13 +75,13 @@ export function Lanes({ items, from, until, onSelect, onZoom }: LanesProps) {
 
 function LaneBar({
   bar,
-  noun,
+  many,
   isFirst,
   onSelect,
   onZoom,
 }: {
   readonly bar: Bar;
-  readonly noun: string;
+  readonly many: string;
   readonly isFirst: boolean;
 } & Pick<LanesProps, 'onSelect' | 'onZoom'>) {
   const { items, left, width, row } = bar;
@@ -89,7 +90,7 @@ function LaneBar({
   const label =
     items.length === 1
       ? `${makeVisible(first.label.slice(0, maxLabel))}, ${formatTime(first.from)}`
-      : `${items.length} times: ${noun}. Show this part of the time`;
+      : `${items.length} ${many}. Show this part of the timeline`;
   const tone = items.some((item) => item.tone === 'bad')
     ? 'bad'
     : items.some((item) => item.tone === 'warn')

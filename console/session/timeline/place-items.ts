@@ -4,13 +4,13 @@ import { describePlace, readText, readToolName } from '../../journal/entry-field
 
 /** The lanes of the timeline, in their order. */
 export const lanes = [
-  { name: 'calls', label: 'Calls', noun: 'call' },
-  { name: 'refusals', label: 'Refusals', noun: 'refusal' },
-  { name: 'processes', label: 'Processes', noun: 'process' },
-  { name: 'files', label: 'Files', noun: 'file access' },
-  { name: 'messages', label: 'Messages', noun: 'message' },
-  { name: 'children', label: 'Child sessions', noun: 'child session' },
-  { name: 'session', label: 'Session', noun: 'event' },
+  { name: 'calls', label: 'Calls', noun: 'call', many: 'calls' },
+  { name: 'refusals', label: 'Refusals', noun: 'refusal', many: 'refusals' },
+  { name: 'processes', label: 'Processes', noun: 'process', many: 'processes' },
+  { name: 'files', label: 'Files', noun: 'file access', many: 'file accesses' },
+  { name: 'messages', label: 'Messages', noun: 'message', many: 'messages' },
+  { name: 'children', label: 'Child sessions', noun: 'child session', many: 'child sessions' },
+  { name: 'session', label: 'Session', noun: 'event', many: 'events' },
 ] as const;
 
 export type LaneName = (typeof lanes)[number]['name'];
@@ -112,7 +112,11 @@ function placeEntry(entry: JournalEntry, sessionId: string, key: string): Timeli
     });
   }
   if (kind === 'push') return make('calls', { tone: entry['outcome'] === 'ok' ? 'plain' : 'warn' });
-  if (kind === 'file') return make('files', { tone: entry['decision'] === 'allowed' ? 'plain' : 'bad' });
+  if (kind === 'file') {
+    // A tool looks whether a file exists before it makes one: that is no error.
+    const isPlain = entry['decision'] === 'allowed' || entry['code'] === 'FILE_NOT_FOUND';
+    return make('files', { tone: isPlain ? 'plain' : 'bad' });
+  }
   if (kind === 'egress')
     return make(entry['event'] === 'refused' ? 'refusals' : 'processes', {
       tone: entry['event'] === 'refused' ? 'bad' : 'plain',
@@ -158,53 +162,4 @@ function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry): 
     tone: isBad ? 'bad' : before.tone,
     related: [...before.related, entry],
   });
-}
-
-/** An item, or several that are too close to be drawn apart. */
-export interface Bar {
-  readonly key: string;
-  /** Pixels from the start of the lane. */
-  readonly left: number;
-  readonly width: number;
-  readonly row: number;
-  readonly items: readonly TimelineItem[];
-}
-
-const minWidth = 6;
-const maxRows = 4;
-/** With so many items in a lane, those that touch are drawn as one. */
-const joinFrom = 120;
-
-/** Computes the bars of a lane. Bars are never thinner than 6 px; those that overlap stand below each other. */
-export function computeBars(
-  items: readonly TimelineItem[],
-  from: number,
-  until: number,
-  width: number,
-): readonly Bar[] {
-  const scale = width / Math.max(1, until - from);
-  const inside = items.filter((item) => item.from <= until && (item.until ?? until) >= from);
-  const placed = inside
-    .map((item) => {
-      const left = Math.min(Math.max(0, (item.from - from) * scale), width - minWidth);
-      const right = Math.min(width, ((item.until ?? until) - from) * scale);
-      return { item, left, width: Math.max(minWidth, right - left) };
-    })
-    .sort((one, other) => one.left - other.left);
-  const bars: Bar[] = [];
-  const ends: number[] = [];
-  const isJoined = placed.length > joinFrom;
-  for (const { item, left, width: own } of placed) {
-    const last = bars.at(-1);
-    if (isJoined && last !== undefined && left < last.left + last.width + 1) {
-      const right = Math.max(last.left + last.width, left + own);
-      bars[bars.length - 1] = { ...last, width: right - last.left, items: [...last.items, item] };
-      continue;
-    }
-    const free = ends.findIndex((end) => end < left);
-    const row = free !== -1 ? free : ends.length < maxRows ? ends.length : maxRows - 1;
-    ends[row] = left + own;
-    bars.push({ key: item.key, left, width: own, row: isJoined ? 0 : row, items: [item] });
-  }
-  return bars;
 }

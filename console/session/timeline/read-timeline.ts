@@ -15,6 +15,8 @@ export interface TimelineEntries {
 
 interface Span {
   readonly id: string;
+  /** The time at which the session was opened. */
+  readonly opened: number;
   /** Milliseconds since 1970. */
   readonly from: number;
   /** Undefined for a span that goes on. */
@@ -26,12 +28,16 @@ interface Span {
 const pageSize = 200;
 const maxEntries = 3000;
 const maxPages = 60;
+/** The starts and ends of processes that are read from the whole life of the session, up to this number of pages. */
+const maxProcessPages = 5;
 const pollMs = 2000;
 /** Lines of several processes may be written a little late. */
 const lateMs = 1500;
+/** The first process may start just before the session is recorded. */
+const earlyMs = 1000;
 
 /** Reads the lines of the span, and then the new ones while the span goes on. */
-export function useTimelineEntries({ id, from, until, after }: Span): TimelineEntries {
+export function useTimelineEntries({ id, opened, from, until, after }: Span): TimelineEntries {
   const entries = useSignal<readonly JournalEntry[]>([]);
   const error = useSignal<Error | undefined>(undefined);
   const isLoading = useSignal(true);
@@ -46,6 +52,8 @@ export function useTimelineEntries({ id, from, until, after }: Span): TimelineEn
   useEffect(() => {
     const controller = new AbortController();
     const known = new Map<string, JournalEntry>();
+    /** Starts and ends of processes: they may be older than the span in which the process runs. */
+    const processes = new Map<string, JournalEntry>();
     let newest = '';
     const add = (found: readonly JournalEntry[]) => {
       for (const entry of found) {
@@ -55,7 +63,9 @@ export function useTimelineEntries({ id, from, until, after }: Span): TimelineEn
       const start = new Date(latest.current.from).toISOString();
       const sorted = [...known.values()].sort(newestFirst);
       isCut.value = isCut.value || sorted.length > maxEntries;
-      entries.value = sorted.slice(0, maxEntries);
+      const shown = sorted.slice(0, maxEntries);
+      const older = [...processes].filter(([key]) => !known.has(key)).map(([, entry]) => entry);
+      entries.value = [...shown, ...older].sort(newestFirst);
       if (known.size <= maxEntries + pageSize) return;
       for (const [key, { time }] of known) if (time < start) known.delete(key);
     };
@@ -63,6 +73,16 @@ export function useTimelineEntries({ id, from, until, after }: Span): TimelineEn
       const span = { since: new Date(since).toISOString(), ...spanEnd(latest.current.until) };
       isCut.value = (await readPages({ ...span, session: id }, controller.signal, add)) || isCut.value;
       await readPages({ ...span, kind: 'session', words: id }, controller.signal, add);
+    };
+    const readProcesses = async () => {
+      const span = { since: new Date(opened - earlyMs).toISOString(), ...spanEnd(latest.current.until) };
+      for (const event of ['started', 'ended']) {
+        const query = { ...span, session: id, kind: 'process', event };
+        await readPages(query, controller.signal, keepProcesses, maxProcessPages);
+      }
+    };
+    const keepProcesses = (found: readonly JournalEntry[]) => {
+      for (const entry of found) processes.set(JSON.stringify(entry), entry);
     };
     const run = async (since: number) => {
       try {
@@ -87,11 +107,14 @@ export function useTimelineEntries({ id, from, until, after }: Span): TimelineEn
       }
       pollLater();
     };
-    void run(from).then(() => {
-      if (controller.signal.aborted) return;
-      isLoading.value = false;
-      pollLater();
-    });
+    void readProcesses()
+      .catch(() => {})
+      .then(() => run(from))
+      .then(() => {
+        if (controller.signal.aborted) return;
+        isLoading.value = false;
+        pollLater();
+      });
     return () => {
       controller.abort();
       clearTimeout(timer);
@@ -121,9 +144,10 @@ async function readPages(
   query: Query,
   signal: AbortSignal,
   add: (found: readonly JournalEntry[]) => void,
+  most = maxPages,
 ): Promise<boolean> {
   let [before, count] = [undefined as string | undefined, 0];
-  for (let page = 0; page < maxPages; page++) {
+  for (let page = 0; page < most; page++) {
     const asked = { ...query, limit: pageSize, ...(before === undefined ? {} : { before }) };
     const { entries, next } = await request('GET /api/v1/journal', { query: asked as never, signal });
     add(entries);

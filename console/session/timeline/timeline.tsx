@@ -5,6 +5,7 @@ import { Card } from '../../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../../parts/filters.tsx';
 import { formatTime, now } from '../../parts/format.ts';
 import { Empty, ErrorNotice } from '../../parts/notice.tsx';
+import { overlapsSpan } from './compute-bars.ts';
 import { ItemDialog } from './item-dialog.tsx';
 import { ItemList } from './item-list.tsx';
 import { Lanes } from './lanes.tsx';
@@ -36,14 +37,21 @@ interface TimelineProps {
 /** What happened in a session: lanes over time, and below them every event as text. */
 export function Timeline({ id, since, until, activity = null, after }: TimelineProps) {
   const span = readSpan(Date.parse(since), until === undefined ? undefined : Date.parse(until));
-  const { entries, error, isLoading, isCut } = useTimelineEntries({ id, from: span.from, until: span.end, after });
+  const { entries, error, isLoading, isCut } = useTimelineEntries({
+    id,
+    opened: Date.parse(since),
+    from: span.from,
+    until: span.end,
+    after,
+  });
   const selected = useSignal<TimelineItem | undefined>(undefined);
   const items = useComputed(() => placeItems(entries.value, id));
-  const isOpenEnded = span.end === undefined;
-  const running = isOpenEnded && activity !== null ? placeRunningCall(activity) : [];
-  const shown = chooseItems([...running, ...items.value], readQuery('only'), readQuery('lane'), readQuery('find'));
-  const isZoomed = readQuery('from') !== '';
   const end = span.end ?? now.value;
+  const running = span.end === undefined && activity !== null ? placeRunningCall(activity) : [];
+  // Processes of the whole life have been read.
+  const inside = items.value.filter((item) => overlapsSpan(item, span.from, Math.max(end, Date.now())));
+  const shown = chooseItems([...running, ...inside], readQuery('only'), readQuery('lane'), readQuery('find'));
+  const isZoomed = readQuery('from') !== '';
   const zoom = (from: number, to: number) => setQuery({ from: Math.floor(from), to: Math.ceil(to) });
   return (
     <Card
