@@ -47,7 +47,7 @@ export interface SessionFolders {
   /** Lists all folders that are ready, also those that were kept when their sessions ended. */
   list(): readonly (FolderName & Pick<FolderRecord, 'kind' | 'kept'>)[];
   /** Compares the whole folder, or only a file or folder in it. */
-  diff(which: FolderName, path?: string): Promise<FolderDiff>;
+  diff(which: FolderName, only?: string): Promise<FolderDiff>;
   merge(which: FolderName, request: Pick<MergeOptions, 'dryRun' | 'prefer'>): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
   /** Removes or keeps the folders of an ended session, as configured. Nothing may write in them any more. */
@@ -173,18 +173,12 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
     find: (reference) => findFolders(folders, reference),
     list: () => listReadyFolders(folders),
 
-    async diff(which, path) {
+    async diff(which, only) {
       const { diffFolder } = await loadWork();
       const [paths, record] = [pathsFor(which), requireRecord(pathsFor(which))];
-      const { kind, origin, uncommitted } = record;
+      const { kind, path, origin, uncommitted } = record;
       const from = { branch: origin?.branch ?? null, commit: origin?.commit ?? null, uncommitted };
-      return {
-        ...which,
-        isolation: kind,
-        path: record.path,
-        ...from,
-        ...(await diffFolder(git, common, paths, record, path)),
-      };
+      return { ...which, isolation: kind, path, ...from, ...(await diffFolder(git, common, paths, record, only)) };
     },
 
     async merge(which, { dryRun, prefer }) {
