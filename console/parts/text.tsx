@@ -1,8 +1,10 @@
 import { useSignal } from '@preact/signals';
-import { formatAge, formatDuration, formatInstant, hueOf, now } from './format.ts';
+import { formatAge, formatCount, formatDuration, formatInstant, hueOf, now } from './format.ts';
 import './text.css';
 
 const maxShown = 300;
+/** A browser needs seconds to lay out a longer text. */
+const maxOpen = 200_000;
 /** Characters that hide, reorder or break text: controls, bidirectional marks, invisible separators, lone surrogates. */
 const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029\u00ad\u115f\u1160\u3164\uffa0]/gu;
 
@@ -34,7 +36,8 @@ export function Text({
 }) {
   const isOpen = useSignal(false);
   const isLong = value.length > max;
-  const shown = makeVisible(isLong && !isOpen.value ? `${value.slice(0, max)}…` : value.slice(0, 200_000), keep);
+  const most = isLong && !isOpen.value ? max : maxOpen;
+  const shown = makeVisible(value.slice(0, most), keep) + (value.length > most ? '…' : '');
   return (
     <>
       <bdi class="text">{shown}</bdi>
@@ -46,11 +49,16 @@ export function Text({
             isOpen.value = !isOpen.value;
           }}
         >
-          {isOpen.value ? 'Show less' : `Show all ${value.length} characters`}
+          {isOpen.value ? 'Show less' : nameOpening(value)}
         </button>
       )}
     </>
   );
+}
+
+function nameOpening({ length }: string): string {
+  if (length <= maxOpen) return `Show all ${formatCount(length)} characters`;
+  return `Show ${formatCount(maxOpen)} of ${formatCount(length)} characters`;
 }
 
 /** Shows text of several lines from outside as it is, such as a diff or stderr. */
@@ -71,7 +79,7 @@ export function Lines({ value, max = 20_000 }: { readonly value: string; readonl
             isOpen.value = true;
           }}
         >
-          Show all {value.length} characters
+          Show all {formatCount(value.length)} characters
         </button>
       )}
     </>

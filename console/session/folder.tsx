@@ -6,7 +6,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ActionDialog } from '../parts/dialog.tsx';
-import { Diff } from '../parts/diff.tsx';
+import { Diff, isShownWhole } from '../parts/diff.tsx';
 import { plural } from '../parts/format.ts';
 import { ErrorNotice, Notice } from '../parts/notice.tsx';
 import { quoteWord } from '../parts/quote-word.ts';
@@ -14,6 +14,8 @@ import { SameData } from '../parts/same-data.tsx';
 import { makeVisible, Text } from '../parts/text.tsx';
 import { isAdmin } from '../sign-in/signed-in.ts';
 import './session.css';
+
+const maxFiles = 200;
 
 interface FolderProps {
   readonly id: string;
@@ -78,7 +80,7 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
           ) : (
             <>
               <ul class="session-list">
-                {folder.files.slice(0, 200).map(({ path, status, added, removed }) => (
+                {folder.files.slice(0, maxFiles).map(({ path, status, added, removed }) => (
                   <li key={path}>
                     <span class="session-line">
                       <Badge tone={status === 'deleted' ? 'bad' : status === 'added' ? 'good' : 'info'}>{status}</Badge>
@@ -92,6 +94,9 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
                   </li>
                 ))}
               </ul>
+              {folder.files.length > maxFiles && (
+                <p class="muted">{plural(folder.files.length - maxFiles, 'further file')} not named here.</p>
+              )}
               <Diff patch={folder.patch} />
               {folder.shortened && <p class="muted">The rest of the changes is not shown.</p>}
             </>
@@ -123,8 +128,15 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
           />
         </>
       )}
-      {open.value === 'merge' && (
-        <MergeDialog id={id} name={name} workspaceId={workspaceId} onClose={close} onDone={finish} />
+      {open.value === 'merge' && folder !== undefined && (
+        <MergeDialog
+          isShown={!folder.shortened && isShownWhole(folder.patch)}
+          id={id}
+          name={name}
+          workspaceId={workspaceId}
+          onClose={close}
+          onDone={finish}
+        />
       )}
       {open.value === 'discard' && (
         <ActionDialog
@@ -149,12 +161,14 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
 
 interface DialogProps extends Pick<FolderProps, 'id' | 'name'> {
   readonly workspaceId: string;
+  /** False if some of the changes were too long to be shown at once. */
+  readonly isShown: boolean;
   readonly onClose: () => void;
   readonly onDone: (text: string) => Promise<void>;
 }
 
 /** Merges after a look at what would happen to each file. */
-function MergeDialog({ id, name, workspaceId, onClose, onDone }: DialogProps) {
+function MergeDialog({ id, name, workspaceId, isShown, onClose, onDone }: DialogProps) {
   const prefer = useSignal<'' | 'session' | 'workspace'>('');
   const plan = useMergePlan(id, workspaceId, prefer.value);
   const files = plan.files.value;
@@ -187,6 +201,11 @@ function MergeDialog({ id, name, workspaceId, onClose, onDone }: DialogProps) {
           <option value="workspace">keep the version of the workspace</option>
         </select>
       </label>
+      {!isShown && (
+        <Notice tone="warn">
+          The page has not shown all of these changes. This command shows them all: ambit session diff {quoteWord(id)}
+        </Notice>
+      )}
       {plan.error.value !== undefined && <ErrorNotice error={plan.error.value} />}
       {files !== undefined && !plan.fits.value && (
         <Notice tone="warn">Some files conflict, so nothing would be merged. Choose above which version to use.</Notice>

@@ -140,19 +140,24 @@ describe.runIf(hasChromium())('a session in the console', () => {
     );
     // A change that the agent makes while somebody looks is shown before it is merged.
     await button('Pause').click();
-    await gateway.call(lead, 'session_edit_file', { path: 'tools.md', content: 'A spade.\n' });
+    const tools = `A spade.\n${' '.repeat(2500)}A rake.\n`;
+    await gateway.call(lead, 'session_edit_file', { path: 'tools.md', content: tools });
     await button('Resume').click();
     await changes.getByText('+A spade.').waitFor();
+    await button('Show all 2,508 characters', changes).click();
+    await changes.getByText('A rake.').waitFor();
     await page.locator('.item-list').getByRole('button', { name: 'session_edit_file wrote tools.md' }).click();
     await dialog().getByText('+A spade.').waitFor();
     expect(await readOpened()).not.toContain('roses');
     await button('Merge into the workspace…').click();
     await dialog().getByText('plan.md').waitFor();
+    // The end of a long line cannot be merged unnoticed.
+    await dialog().getByText('The page has not shown all of these changes.').waitFor();
     await confirm('lead', 'Merge lead');
     await changes.getByText('2 files merged into workspace garden.').waitFor();
     await changes.getByText('There are no changes that are not merged yet.').waitFor();
     expect(await readFile(join(gateway.files, 'garden/plan.md'), 'utf8')).toBe('# Plan\n\nWater the roses.\n');
-    expect(await readFile(join(gateway.files, 'garden/tools.md'), 'utf8')).toBe('A spade.\n');
+    expect(await readFile(join(gateway.files, 'garden/tools.md'), 'utf8')).toBe(tools);
 
     const listFolders = async () =>
       (await control<WorkspaceDetails>(gateway, 'GET', '/api/v1/workspaces/garden')).folders;
