@@ -99,12 +99,17 @@ export function writeCommand(query: Query, isTailing: boolean): string {
   if (isTailing && !hasFilters(query)) return 'ambit audit tail --follow --json';
   const flags = ['session', 'user', 'server', 'tool', 'kind', ...linkedNames, 'outcome', 'until'].flatMap((name) => {
     const value = query.get(name)?.trim() ?? '';
-    return value === '' ? [] : [`--${name} ${quoteWord(value)}`];
+    return value === '' ? [] : [`--${name}=${quoteWord(value)}`];
   });
   const since = query.get('since') || query.get('range') || '';
   const words = (query.get('words') ?? '').split(/\s+/).filter(Boolean).map(quoteWord);
-  const all = [...words, ...flags, ...(since === '' ? [] : [`--since ${quoteWord(since)}`]), '--json'];
+  const all = [...flags, ...(since === '' ? [] : [`--since=${quoteWord(since)}`]), '--json', ...asOperands(words)];
   return `ambit audit search ${all.join(' ')}`;
+}
+
+/** Puts "--" before words that would be read as flags: the address of a view may come from somebody else. */
+function asOperands(words: readonly string[]): readonly string[] {
+  return words.some((word) => word.startsWith('-')) ? ['--', ...words] : words;
 }
 
 /** Writes the request that returns the same lines. */

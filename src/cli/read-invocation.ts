@@ -23,16 +23,22 @@ export async function readInvocation(
   );
   try {
     if (command.operands?.includes('--')) assertSeparated(command, args, rest, options);
-    const { values, positionals } = parseArgs({ args, options, allowPositionals: true });
+    const parsed = parseArgs({ args, options, allowPositionals: true });
+    const { values } = parsed;
+    const isPassed = command.operands?.includes('--') === true;
+    // Elsewhere "--" ends the flags, so that an operand may begin with a dash.
+    const positionals = isPassed ? parsed.positionals : [...parsed.positionals, ...rest];
     assertNoTokens([...positionals, ...Object.values(values).flat()]);
     const [first] = positionals;
     if (first !== undefined && command.operands === undefined) throw new UsageError(`unexpected argument "${first}"`);
-    if (rest.length > 0 && !command.operands?.includes('--')) throw new UsageError('this command takes no "--"');
     for (const [name, value] of Object.entries(values)) {
       for (const each of [value].flat()) assertChoice(`--${name}`, each, flags[name]?.choices);
     }
     assertChoice(nameOperand(command.operands ?? ''), first, command.operandChoices);
-    return { command, invocation: { flags: values as Invocation['flags'], positionals, passthrough: rest, env } };
+    return {
+      command,
+      invocation: { flags: values as Invocation['flags'], positionals, passthrough: isPassed ? rest : [], env },
+    };
   } catch (error) {
     const hint = `Try "ambit help ${command.path.join(' ')}".`;
     if (error instanceof UsageError) throw new UsageError(error.message, error.hint ?? hint);

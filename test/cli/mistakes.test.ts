@@ -283,3 +283,10 @@ describe('in the machine', () => {
     expect(debugged.stderr).toMatch(/^ambit: +at /m);
   });
 });
+
+test('behind "--" an operand may begin with a dash, and no flag is read', async () => {
+  const found = await ambit('audit search --json -- --config=/nowhere/at-all.yaml');
+  expect({ code: found.code, stdout: found.stdout.trim() }).toEqual({ code: 0, stdout: '' });
+  expect(await ambit('session show -- --json')).toMatchObject({ code: 1, stdout: '' });
+  expect(await ambit('status -- x')).toMatchObject({ code: 2, stdout: '' });
+});
