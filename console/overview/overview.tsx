@@ -47,6 +47,7 @@ export function Overview() {
       <SameData
         command={`ambit stats --since ${hours}h --json`}
         path={pathOf('GET /api/v1/stats', { query: { since } })}
+        more={[{ command: 'ambit process list --json', path: '/api/v1/processes' }]}
       />
     </View>
   );

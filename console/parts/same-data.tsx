@@ -39,22 +39,30 @@ export function CopyButton({
   );
 }
 
-interface SameDataProps {
+/** A command and a request that return the same. */
+interface Source {
   readonly command?: string | undefined;
   readonly path: string;
   /** The body, if the request is a POST. */
   readonly body?: string | undefined;
 }
 
+interface SameDataProps extends Source {
+  /** Names the data, where a view has several of these. */
+  readonly what?: string;
+  /** Commands and requests for the other parts of the view. */
+  readonly more?: readonly Source[];
+  /** What the commands cannot do. */
+  readonly note?: string | undefined;
+}
+
 /** Shows the command and the request that return what the view shows. */
-export function SameData({ command, path, body }: SameDataProps) {
-  const url = new URL(path.replace(/^\//, ''), base).href.replaceAll("'", '%27');
-  const post = body === undefined ? '' : ` -H 'Content-Type: application/json' -d ${quoteWord(body)}`;
-  const request = `curl -H "Authorization: Bearer $AMBIT_ADMIN_TOKEN"${post} '${url}'`;
-  const lines = [...(command === undefined ? [] : [command]), request];
+export function SameData({ what = 'this data', more = [], note, ...source }: SameDataProps) {
+  const lines = [source, ...more].flatMap(writeLines);
   return (
     <details class="same-data">
-      <summary>Get this data on the command line</summary>
+      <summary>Get {what} on the command line</summary>
+      {note !== undefined && <p class="muted">{note}</p>}
       {lines.map((line) => (
         <div class="same-data-line" key={line}>
           <code>{makeVisible(line)}</code>
@@ -63,4 +71,11 @@ export function SameData({ command, path, body }: SameDataProps) {
       ))}
     </details>
   );
+}
+
+function writeLines({ command, path, body }: Source): string[] {
+  const url = new URL(path.replace(/^\//, ''), base).href.replaceAll("'", '%27');
+  const post = body === undefined ? '' : ` -H 'Content-Type: application/json' -d ${quoteWord(body)}`;
+  const request = `curl -H "Authorization: Bearer $AMBIT_ADMIN_TOKEN"${post} '${url}'`;
+  return [...(command === undefined ? [] : [command]), request];
 }

@@ -27,7 +27,11 @@ export function ServerLog({ name }: { readonly name: string }) {
           )
         }
       </Answer>
-      <SameData command={`ambit logs ${name}`} path={`/api/v1/servers/${encodeURIComponent(name)}/logs`} />
+      <SameData
+        what="these lines"
+        command={`ambit logs ${name}`}
+        path={`/api/v1/servers/${encodeURIComponent(name)}/logs`}
+      />
     </Card>
   );
 }

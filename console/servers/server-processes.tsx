@@ -81,6 +81,7 @@ export function ServerProcesses({ name }: { readonly name?: string }) {
       </Answer>
       <div class="server-filters">
         <SameData
+          what="these processes"
           command={`ambit process list${name === undefined ? '' : ` --server ${name}`} --json`}
           path={pathOf('GET /api/v1/processes', { query })}
         />

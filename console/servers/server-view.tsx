@@ -106,7 +106,7 @@ function OneServer({ details }: { readonly details: ServerDetails }) {
       <ServerTools details={details} />
       <ServerProcesses name={name} />
       <ServerLog name={name} />
-      <SameData command={`ambit server list --json`} path={`/api/v1/servers/${encodeURIComponent(name)}`} />
+      <SameData command={`ambit server show ${name} --json`} path={`/api/v1/servers/${encodeURIComponent(name)}`} />
     </>
   );
 }

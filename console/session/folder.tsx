@@ -123,6 +123,7 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
             )}
           </Actions>
           <SameData
+            what="these changes"
             command={`ambit session diff ${quoteWord(id)} --workspace ${quoteWord(workspaceId)} --json`}
             path={pathOf('GET /api/v1/sessions/{id}/diff', which)}
           />

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { onEvent } from '../api/events.ts';
-import { type AnswerOf, RequestError } from '../api/request.ts';
+import { type AnswerOf, pathOf, RequestError } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
 import { hrefOf, route } from '../frame/route.ts';
 import { Badge, StateBadge, TrustBadge } from '../parts/badge.tsx';
@@ -131,8 +131,22 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
         </div>
       </div>
       <SameData
-        command={`ambit session inspect ${quoteWord(id)} --json`}
+        command={`ambit session show ${quoteWord(id)} --json`}
         path={`/api/v1/sessions/${encodeURIComponent(id)}`}
+        more={[
+          {
+            command: `ambit session inspect ${quoteWord(id)} --json`,
+            path: `/api/v1/sessions/${encodeURIComponent(id)}/context`,
+          },
+          {
+            command: `ambit process list --session ${quoteWord(id)} --json`,
+            path: pathOf('GET /api/v1/processes', { query: { session: id } }),
+          },
+          {
+            command: `ambit audit search --session ${quoteWord(id)} --json`,
+            path: pathOf('GET /api/v1/journal', { query: { session: id } }),
+          },
+        ]}
       />
     </View>
   );

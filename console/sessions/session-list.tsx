@@ -44,7 +44,8 @@ function LiveSessions() {
   const shown = useComputed(() => chooseSessions(liveSessions.value ?? [], readSessionFilter()));
   const all = liveSessions.value;
   const rows = shown.value;
-  const { user, workspace } = filter;
+  const { user, workspace, text, trust, show } = filter;
+  const hasOwnFilters = [text, trust, show].some((value) => value !== '');
   return (
     <>
       <Filters>
@@ -110,13 +111,16 @@ function LiveSessions() {
       )}
       <SameData
         command={[
-          'ambit session list --json',
+          'ambit session list --activity --json',
           user && `--user ${quoteWord(user)}`,
           workspace && `--workspace ${quoteWord(workspace)}`,
         ]
           .filter(Boolean)
           .join(' ')}
         path={pathOf('GET /api/v1/sessions', { query: { user, workspace, include: 'activity,usage' } })}
+        note={
+          hasOwnFilters ? 'The search and the filters for trust level and state work only on this page.' : undefined
+        }
       />
     </>
   );
