@@ -1,4 +1,6 @@
+import { effect, type Signal, signal } from '@preact/signals';
 import type { AnswerOf } from '../api/request.ts';
+import { signedIn } from '../sign-in/signed-in.ts';
 
 /** A line of the journal. Its kind decides which further members it has. */
 export type JournalEntry = AnswerOf<'GET /api/v1/journal'>['entries'][number];
@@ -28,9 +30,28 @@ export function withWord(entry: JournalEntry, word: string, name: string): strin
   return text === '' ? '' : ` ${word} ${text}`;
 }
 
-/** Reads an id, shortened as the commands show it. */
-export function shortenId(entry: JournalEntry, name: string, unknown = 'unknown'): string {
-  return readText(entry, name).slice(0, shortId) || unknown;
+/** The names of sessions by id, as far as the console knows them. Sentences name a session rather than its id. */
+export const sessionNames: Signal<ReadonlyMap<string, string>> = signal(new Map());
+
+export function addSessionNames(sessions: readonly { readonly id: string; readonly name: string | null }[]): void {
+  const known = sessionNames.peek();
+  const fresh = sessions.filter(({ id, name }) => name !== null && known.get(id) !== name);
+  if (fresh.length === 0) return;
+  sessionNames.value = new Map([...known, ...fresh.map(({ id, name }) => [id, name as string] as const)]);
+}
+
+/** Nothing of one sign-in is kept for the next. */
+effect(() => {
+  if (signedIn.value === undefined) sessionNames.value = new Map();
+});
+
+/** Reads the name of a session, or its id, shortened as the commands show it. */
+export function nameSession(entry: JournalEntry, field: string, unknown = 'unknown'): string {
+  return nameOf(readText(entry, field)) || unknown;
+}
+
+export function nameOf(id: string): string {
+  return sessionNames.value.get(id) ?? id.slice(0, shortId);
 }
 
 /** Writes where a call went: a server, Ambit itself, or all servers. */

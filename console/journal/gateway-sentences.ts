@@ -1,5 +1,5 @@
 import { formatBytes, formatCount, plural } from '../parts/format.ts';
-import { type JournalEntry, readNumber, readText, type Sentence, withWord } from './entry-fields.ts';
+import { type JournalEntry, nameOf, readNumber, readText, type Sentence, withWord } from './entry-fields.ts';
 
 function describeUser(entry: JournalEntry): string {
   return `User ${readText(entry, 'userId') || 'unknown'}`;
@@ -23,9 +23,26 @@ function describePolicy(entry: JournalEntry): string {
   return `${readText(entry, 'name')}${withWord(entry, 'for', 'scope')}`;
 }
 
+/** The requests about one session, by method and the last part of the path. */
+const sessionRequests: ReadonlyMap<string, string> = new Map([
+  ['DELETE', 'end'],
+  ['PATCH', 'restrict'],
+  ['POST messages', 'send a message to'],
+  ['POST merge', 'merge the changes of'],
+  ['DELETE folder', 'discard the folder of'],
+  ['POST tokens', 'make another token for'],
+  ['POST servers', 'get the servers of'],
+  ['POST explain', 'test the rules for a call of'],
+]);
+
 function describeControl(entry: JournalEntry): string {
   const status = readNumber(entry, 'status') ?? 0;
   const end = status >= 400 ? `, and refused with status ${status}` : '';
+  const [, id = '', part = ''] = /^\/api\/v1\/sessions\/([^/]+)(?:\/([a-z]+))?$/.exec(readText(entry, 'path')) ?? [];
+  const wish = sessionRequests.get(`${readText(entry, 'method')} ${part}`.trim());
+  if (id !== '' && wish !== undefined) {
+    return `An operator asked to ${wish} session ${nameOf(id)}${withWord(entry, 'with', 'by')}${end}`;
+  }
   // The line itself has the whole id.
   const path = readText(entry, 'path').replace(/\b([0-9a-f]{8})[0-9a-f]{24}\b/g, '$1…');
   const what = `${readText(entry, 'method')} ${path}`;

@@ -3,16 +3,16 @@ import {
   capitalize,
   describePlace,
   type JournalEntry,
+  nameSession,
   readNumber,
   readText,
   type Sentence,
-  shortenId,
   withWord,
 } from './entry-fields.ts';
 
 function describeSession(entry: JournalEntry, verb: string): string {
-  const name = readText(entry, 'name') || shortenId(entry, 'sessionId', '');
-  const parent = entry['parentId'] === undefined ? '' : ` by session ${shortenId(entry, 'parentId')}`;
+  const name = readText(entry, 'name') || nameSession(entry, 'sessionId', '');
+  const parent = entry['parentId'] === undefined ? '' : ` by session ${nameSession(entry, 'parentId')}`;
   const level = readText(entry, 'trustLevel');
   const facts = [
     withWord(entry, 'in workspace', 'workspaceId'),
@@ -30,7 +30,7 @@ export const sessionSentences: ReadonlyMap<string, Sentence> = new Map<string, S
   ['evicted', () => 'The session was removed to make room for another one'],
   ['revoked', () => 'The session ended because its key was revoked'],
   ['closed', () => 'The session ended because its client disconnected'],
-  ['token-made', () => 'The session got a further token'],
+  ['token-made', () => 'Another token was made for the session'],
   [
     'servers-resolved',
     (entry) => `Servers were handed out to another program: ${readText(entry, 'servers') || 'none'}`,
@@ -38,9 +38,9 @@ export const sessionSentences: ReadonlyMap<string, Sentence> = new Map<string, S
   [
     'message-sent',
     (entry) =>
-      `${readText(entry, 'by') === '' ? 'The session' : 'The operator'} sent a message of ${formatBytes(readNumber(entry, 'bytes') ?? 0)} to session ${shortenId(entry, 'toSessionId')}`,
+      `${readText(entry, 'by') === '' ? 'The session' : 'The operator'} sent a message of ${formatBytes(readNumber(entry, 'bytes') ?? 0)} to session ${nameSession(entry, 'toSessionId')}`,
   ],
-  ['reported', (entry) => `The session returned its result to its parent session ${shortenId(entry, 'parentId')}`],
+  ['reported', (entry) => `The session returned its result to its parent session ${nameSession(entry, 'parentId')}`],
   ['resolved', (entry) => `The reference ${readText(entry, 'asked')} of another session led to this session`],
   [
     'not-resolved',
@@ -66,6 +66,11 @@ function describeFolder(entry: JournalEntry): string {
   return `${withWord(entry, 'in workspace', 'workspaceId')}${withWord(entry, 'as', 'detail')}`;
 }
 
+/** Tells where a process runs. The sandbox has the name of its runner. */
+function describeRunner(runner: string): string {
+  return runner === 'plain' || runner === '' ? 'without a sandbox' : `in a sandbox (${runner})`;
+}
+
 function describeProcess(entry: JournalEntry): string {
   const pid = readText(entry, 'pid');
   return `Process${pid === '' ? '' : ` ${pid}`} of ${describePlace(entry)}`;
@@ -75,7 +80,7 @@ export const processSentences: ReadonlyMap<string, Sentence> = new Map<string, S
   [
     'started',
     (entry) =>
-      `${describeProcess(entry)} started${withWord(entry, 'in', 'runner')} after ${formatDuration(readNumber(entry, 'ms') ?? 0)}`,
+      `${describeProcess(entry)} started ${describeRunner(readText(entry, 'runner'))} after ${formatDuration(readNumber(entry, 'ms') ?? 0)}`,
   ],
   ['start-failed', (entry) => `${describeProcess(entry)} could not be started${withWord(entry, 'because:', 'detail')}`],
   [

@@ -5,15 +5,16 @@ import { type AnswerOf, pathOf, RequestError } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
 import { hrefOf, route } from '../frame/route.ts';
 import { Badge, StateBadge, TrustBadge } from '../parts/badge.tsx';
-import { View } from '../parts/card.tsx';
-import { plural } from '../parts/format.ts';
+import { Card, Facts, View } from '../parts/card.tsx';
+import { formatCount, formatDuration, formatInstant, formatMs, formatTime, plural } from '../parts/format.ts';
 import { Answer, Empty } from '../parts/notice.tsx';
 import { quoteWord } from '../parts/quote-word.ts';
 import { SameData } from '../parts/same-data.tsx';
-import { Ago, Id, makeVisible, Swatch, Text, Until } from '../parts/text.tsx';
+import { Ago, makeVisible, Swatch, Text, Until } from '../parts/text.tsx';
 import { SessionActions, type SessionActionsProps } from './actions/session-actions.tsx';
 import { SessionFolder } from './folder.tsx';
 import { ContextCards } from './side/context-cards.tsx';
+import { ChildrenCard, Parent } from './side/family.tsx';
 import { LimitsCard } from './side/limits-card.tsx';
 import { MessagesCard } from './side/messages-card.tsx';
 import { PoliciesCard } from './side/policies-card.tsx';
@@ -93,17 +94,15 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
           <Swatch of={id} />
           <TrustBadge level={trustLevel} />
           <StateBadge state="live" />
-          {activity !== null && activity.underWay > 0 && (
-            <Badge tone="info">{plural(activity.underWay, 'call')} under way</Badge>
-          )}
+          {activity !== null && activity.underWay > 0 && <Badge tone="info">{describeRunning(activity)}</Badge>}
           <span>
-            ends <Until at={expiresAt} /> without a call
+            expires <Until at={expiresAt} /> if it stays idle
           </span>
         </>
       }
       actions={<SessionActions details={details} onChange={onChange} onEnd={onEnd} />}
     >
-      <SessionFacts session={details} />
+      <SessionFacts session={details} isLive />
       <div class="session-columns">
         <div class="session-main">
           <Timeline
@@ -124,6 +123,7 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
         <div class="session-side">
           <LimitsCard details={details} />
           <ProcessesCard id={id} after={details} />
+          <ChildrenCard id={id} count={details.children} />
           <ContextCards id={id} after={details} />
           <PoliciesCard id={id} after={details} />
           <MessagesCard id={id} after={details} />
@@ -150,6 +150,11 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
       />
     </View>
   );
+}
+
+function describeRunning({ current, underWay }: NonNullable<SessionDetails['activity']>): string {
+  if (underWay !== 1 || current === null) return `${plural(underWay, 'call')} under way`;
+  return `${makeVisible(current.tool.slice(0, 60))} is under way`;
 }
 
 /** Returns what the session does now, as the event stream or the latest answer says it. */
@@ -193,7 +198,8 @@ function EndedSession({ record, endedAt, reason = 'ended' }: EndedSessionProps) 
         </>
       }
     >
-      <SessionFacts session={record} />
+      <SessionFacts session={record} isLive={false} />
+      <Totals id={id} since={createdAt} until={endedAt} />
       <Timeline id={id} since={createdAt} until={endedAt ?? new Date().toISOString()} />
       <SessionFolder id={id} name={name ?? id} workspaceId={workspaceId} isLive={false} />
       <SameData
@@ -201,6 +207,40 @@ function EndedSession({ record, endedAt, reason = 'ended' }: EndedSessionProps) 
         path={`/api/v1/journal?session=${encodeURIComponent(id)}`}
       />
     </View>
+  );
+}
+
+interface TotalsProps {
+  readonly id: string;
+  readonly since: string;
+  readonly until: string | undefined;
+}
+
+/** What an ended session has done in all, as the journal counts it. */
+function Totals({ id, since, until }: TotalsProps) {
+  const stats = useRequest('GET /api/v1/stats', { query: { session: id, since } }, { after: until });
+  const totals = stats.answer.value?.totals;
+  const end = until ?? new Date().toISOString();
+  const numbers: readonly (readonly [string, string])[] =
+    totals === undefined
+      ? []
+      : [
+          ['Calls', formatCount(totals.calls)],
+          ['Errors, refusals included', formatCount(totals.errors)],
+          ['Refusals', formatCount(totals.refusals)],
+          ['Median duration', totals.p50 === null ? 'none' : formatMs(totals.p50)],
+        ];
+  return (
+    <Card title="In all">
+      <Facts
+        rows={[
+          ['Opened', <time title={formatInstant(since)}>{formatTime(since)}</time>],
+          ['Ended', <time title={formatInstant(end)}>{formatTime(end)}</time>],
+          ['Lived', formatDuration(Date.parse(end) - Date.parse(since))],
+          ...numbers,
+        ]}
+      />
+    </Card>
   );
 }
 
@@ -218,9 +258,12 @@ function titleOf({ name, id }: { readonly name: string | null; readonly id: stri
   return name === null ? `Session ${id.slice(0, 8)}` : makeVisible(name.slice(0, 100));
 }
 
-type Facts = Pick<SessionDetails, 'id' | 'userId' | 'agentId' | 'workspaceId' | 'parentId' | 'task' | 'createdAt'>;
+type DescribedSession = Pick<
+  SessionDetails,
+  'id' | 'userId' | 'agentId' | 'workspaceId' | 'parentId' | 'task' | 'createdAt'
+>;
 
-function SessionFacts({ session }: { readonly session: Facts }) {
+function SessionFacts({ session, isLive }: { readonly session: DescribedSession; readonly isLive: boolean }) {
   const { id, userId, agentId, workspaceId, parentId, task, createdAt } = session;
   return (
     <div class="session-facts">
@@ -251,14 +294,7 @@ function SessionFacts({ session }: { readonly session: Facts }) {
             </a>
           )}
         </li>
-        {parentId !== null && (
-          <li>
-            <span class="muted">Parent</span>{' '}
-            <a href={hrefOf(['sessions', parentId])}>
-              <Swatch of={parentId} /> <Id value={parentId} />
-            </a>
-          </li>
-        )}
+        {parentId !== null && <Parent id={parentId} isLive={isLive} />}
         <li>
           <span class="muted">Opened</span> <Ago at={createdAt} />
         </li>

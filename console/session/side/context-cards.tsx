@@ -3,6 +3,7 @@ import { useRequest } from '../../api/use-request.ts';
 import { hrefOf } from '../../frame/route.ts';
 import { Badge } from '../../parts/badge.tsx';
 import { Card } from '../../parts/card.tsx';
+import { formatDuration, formatTime } from '../../parts/format.ts';
 import { Answer } from '../../parts/notice.tsx';
 import { Text } from '../../parts/text.tsx';
 import type { SessionPartProps } from '../session-view.tsx';
@@ -19,7 +20,7 @@ const labels: Readonly<Record<string, string>> = {
   trustLevel: 'Trust level',
   permissions: 'Permissions',
   servers: 'Servers',
-  ttlSeconds: 'Idle limit (s)',
+  ttlSeconds: 'Idle limit',
   endsAt: 'Ends at',
   parentId: 'Parent',
   task: 'Task',
@@ -52,33 +53,45 @@ export function ContextCards({ id, after }: SessionPartProps) {
   );
 }
 
+/** The values, with those of the same source together. */
 function ContextValues({ values }: Pick<Context, 'values'>) {
   const shown = values.filter(({ name, value }) => value !== null && name !== 'id');
+  const sources = [...new Set(shown.map(({ source }) => source))];
   return (
     <ul class="session-list">
-      {shown.map(({ name, value, source, limits }) => (
-        <li key={name}>
-          <span class="session-line">
-            <span class="muted">{labels[name] ?? name}</span>
-            <Text value={formatValue(value)} />
-          </span>
+      {sources.map((source) => (
+        <li key={source}>
           <span class="session-small">
-            Source: <Text value={source} />
+            From <Text value={source} />
           </span>
-          {limits.map((limit) => (
-            <span key={limit} class="session-small">
-              <Text value={limit} />
-            </span>
-          ))}
+          <dl class="session-values">
+            {shown
+              .filter((value) => value.source === source)
+              .map(({ name, value, limits }) => (
+                <div key={name}>
+                  <dt class="muted">{labels[name] ?? name}</dt>
+                  <dd>
+                    <Text value={formatValue(name, value)} />
+                    {limits.map((limit) => (
+                      <span key={limit} class="session-small">
+                        <Text value={limit} />
+                      </span>
+                    ))}
+                  </dd>
+                </div>
+              ))}
+          </dl>
         </li>
       ))}
     </ul>
   );
 }
 
-function formatValue(value: unknown): string {
+function formatValue(name: string, value: unknown): string {
+  if (name === 'endsAt' && typeof value === 'string') return formatTime(value);
+  if (name === 'ttlSeconds' && typeof value === 'number') return formatDuration(value * 1000);
   if (typeof value === 'string') return value;
-  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map(formatValue).join(', ');
+  if (Array.isArray(value)) return value.length === 0 ? 'none' : value.map((each) => formatValue('', each)).join(', ');
   return JSON.stringify(value);
 }
 

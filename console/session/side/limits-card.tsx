@@ -24,17 +24,20 @@ export function LimitsCard({ details }: { readonly details: SessionDetails }) {
       ))}
       <Meter isFull label="Lifetime" value={now.value - start} max={end - start} format={formatDuration} />
       {sandbox !== null && sandbox.limits !== null && (
-        <ul class="session-list">
-          {Object.entries(sandbox.limits).map(([name, mechanism]) => (
-            <li key={name}>
-              <span class="session-line">
-                {nameLimit(name)} <span class="muted">enforced by {mechanism}</span>
-              </span>
-            </li>
-          ))}
-        </ul>
+        <p class="session-small">Its sandboxes also limit {describeMechanisms(sandbox.limits)}.</p>
       )}
       {sandbox?.refusal != null && <p class="session-small">No sandbox: {sandbox.refusal}</p>}
     </Card>
   );
+}
+
+/** Writes what is limited with what enforces it, such as `memory and processes (cgroup v1)`. */
+function describeMechanisms(limits: Readonly<Record<string, string>>): string {
+  const mechanisms = [...new Set(Object.values(limits))];
+  return mechanisms
+    .map((mechanism) => {
+      const names = Object.keys(limits).filter((name) => limits[name] === mechanism);
+      return `${names.map((name) => nameLimit(name).toLowerCase()).join(', ')} (by ${mechanism})`;
+    })
+    .join('; ');
 }

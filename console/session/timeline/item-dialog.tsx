@@ -7,12 +7,12 @@ import { Outcome } from '../../parts/badge.tsx';
 import { Facts } from '../../parts/card.tsx';
 import { Dialog } from '../../parts/dialog.tsx';
 import { Diff } from '../../parts/diff.tsx';
-import { formatBytes, formatDuration, formatInstant, formatMs, now } from '../../parts/format.ts';
+import { formatBytes, formatDuration, formatInstant, formatMs, formatTime, now } from '../../parts/format.ts';
 import { Answer } from '../../parts/notice.tsx';
 import { quoteWord } from '../../parts/quote-word.ts';
 import { SameData } from '../../parts/same-data.tsx';
 import { describeLimit } from '../../parts/sandbox-limits.ts';
-import { Id, Lines, Text } from '../../parts/text.tsx';
+import { Id, Lines, makeVisible, Text } from '../../parts/text.tsx';
 import { isAdmin } from '../../sign-in/signed-in.ts';
 import type { TimelineItem } from './place-items.ts';
 
@@ -82,9 +82,9 @@ function describeCall(entry: JournalEntry): Row[] {
   const text = (name: string) => (typeof entry[name] === 'string' ? entry[name] : undefined);
   const [ms, upstreamMs, bytesIn, bytesOut] = ['ms', 'upstreamMs', 'bytesIn', 'bytesOut'].map(number);
   const rows: (Row | undefined)[] = [
-    ['Time', formatInstant(entry.time)],
+    ['Started', <Moment at={Date.parse(entry.time) - (text('outcome') === undefined ? 0 : (ms ?? 0))} />],
     ['Outcome', text('outcome') === undefined ? 'under way' : <Outcome value={text('outcome') ?? ''} />],
-    row('Rule', text('rule'), (rule) => <code>{<Text value={rule} />}</code>),
+    row('Rule', text('rule'), (rule) => <Rule id={rule} />),
     row('Claims', text('claims'), (claims) => <Claims json={claims} />),
     row('Server', text('server'), (server) => <Text value={server} />),
     row('Method', text('method'), (method) => <Text value={method} />),
@@ -114,6 +114,34 @@ function row<Value>(
   return value === undefined ? undefined : [name, show(value)];
 }
 
+/** A time as the lists show it, with the date and the exact time as a title. */
+function Moment({ at }: { readonly at: number | string }) {
+  return (
+    <time dateTime={formatInstant(at)} title={formatInstant(at)}>
+      {formatTime(at)}
+    </time>
+  );
+}
+
+/** The rule that decided, with its condition as it is configured now. */
+function Rule({ id }: { readonly id: string }) {
+  const rules = useRequest('GET /api/v1/rules').answer.value?.rules;
+  const when = rules?.find((rule) => rule.id === id)?.when;
+  if (id === 'default') return <span>default: no rule denied the call</span>;
+  return (
+    <span>
+      <a href={hrefOf(['rules'])}>
+        <Text value={id} />
+      </a>
+      {when != null && (
+        <>
+          , which now applies if <code>{<Text value={when} max={1000} />}</code>
+        </>
+      )}
+    </span>
+  );
+}
+
 /** The claims that the rule has read, with their values at that time. */
 function Claims({ json }: { readonly json: string }) {
   const claims = readClaims(json);
@@ -141,15 +169,52 @@ function readClaims(json: string): readonly (readonly [string, string])[] {
 
 /** The fields that the view shows elsewhere or in its own form. */
 const hidden = new Set(['time', 'kind', 'sessionId', 'line', 'dropped']);
+const fieldNames: Readonly<Record<string, string>> = {
+  id: 'Correlation id of the call',
+  event: 'Event',
+  server: 'Server',
+  runner: 'Runner',
+  pid: 'Process id',
+  ms: 'Time to start',
+  tool: 'Tool',
+  operation: 'Operation',
+  asked: 'Path as given',
+  resolved: 'Path in the workspace',
+  decision: 'Decision',
+  code: 'Error code',
+  further: 'Further paths',
+  workspaceId: 'Workspace',
+  userId: 'User',
+  agentId: 'Agent',
+  name: 'Name',
+  parentId: 'Parent session',
+  toSessionId: 'Recipient',
+  messageId: 'Message',
+  bytes: 'Size',
+  trustLevel: 'Trust level',
+  ttlSeconds: 'Idle limit',
+  by: 'Credential',
+  method: 'Method',
+  path: 'Address',
+  status: 'Status',
+  detail: 'Details',
+};
+
+function formatField(name: string, value: unknown): string {
+  if (typeof value !== 'number') return typeof value === 'string' ? value : JSON.stringify(value);
+  if (name === 'ms') return formatMs(value);
+  if (name === 'bytes') return formatBytes(value);
+  return name === 'ttlSeconds' ? formatDuration(value * 1000) : String(value);
+}
 
 function describeOther(entry: JournalEntry): Row[] {
   const rest = Object.entries(entry).filter(([name, value]) => !hidden.has(name) && value !== undefined);
   return [
-    ['Time', formatInstant(entry.time)],
+    ['Time', <Moment at={entry.time} />],
     ...rest.map(
       ([name, value]): Row => [
-        name,
-        <Text value={typeof value === 'string' ? value : JSON.stringify(value)} max={2000} />,
+        fieldNames[name] ?? makeVisible(name),
+        <Text value={formatField(name, value)} max={2000} />,
       ],
     ),
   ];
@@ -237,7 +302,7 @@ function ProcessLines({ item, sessionId }: Pick<ItemDialogProps, 'item' | 'sessi
       {until === undefined && <RunningProcess sessionId={sessionId} server={start['server']} pid={start['pid']} />}
       {others.map((entry) => (
         <p key={entry.time}>
-          {formatInstant(entry.time)}: <Text value={describeEntry(entry)} max={1000} />
+          <Moment at={entry.time} />: <Text value={describeEntry(entry)} max={1000} />
         </p>
       ))}
       <h3>Last lines on stderr</h3>

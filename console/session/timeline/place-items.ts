@@ -1,6 +1,6 @@
 import type { AnswerOf } from '../../api/request.ts';
 import { describeEntry, type JournalEntry } from '../../journal/describe-entry.ts';
-import { describePlace, readText, readToolName } from '../../journal/entry-fields.ts';
+import { describePlace, nameSession, readText, readToolName } from '../../journal/entry-fields.ts';
 
 /** The lanes of the timeline, in their order. */
 export const lanes = [
@@ -44,7 +44,8 @@ export function placeItems(entries: readonly JournalEntry[], sessionId: string):
   const items: TimelineItem[] = [];
   const counts = new Map<string, number>();
   for (const entry of oldestFirst) {
-    if (entry.kind === 'process') addProcess(processes, entry);
+    // Some lines name no process: they are no sign that one runs.
+    if (entry.kind === 'process' && (entry['pid'] !== undefined || isFailure(entry))) addProcess(processes, entry);
     else items.push(...placeEntry(entry, sessionId, makeKey(entry, counts)));
   }
   return [...items, ...processes.values()].sort((one, other) => other.from - one.from);
@@ -122,14 +123,21 @@ function placeEntry(entry: JournalEntry, sessionId: string, key: string): Timeli
       tone: entry['event'] === 'refused' ? 'bad' : 'plain',
     });
   if (kind === 'refusal') return make('refusals', { tone: 'bad' });
+  if (kind === 'process') return make('processes', { tone: 'warn' });
   if (kind !== 'session') return make('session');
   const { event } = entry;
   if (event === 'message-sent' && entry['toSessionId'] === sessionId && typeof entry['sessionId'] === 'string') {
-    return make('messages', { label: `Session ${entry['sessionId'].slice(0, 8)} sent a message to this session` });
+    return make('messages', { label: `Session ${nameSession(entry, 'sessionId')} sent a message to this session` });
   }
   if (event === 'message-sent' || event === 'reported') return make('messages');
   if (entry['sessionId'] !== sessionId) return entry['parentId'] === sessionId ? make('children') : [];
   return make('session', { tone: event === 'not-resolved' ? 'warn' : 'plain' });
+}
+
+const failures: ReadonlySet<unknown> = new Set(['start-failed', 'endless-line', 'unreadable-lines']);
+
+function isFailure({ event }: JournalEntry): boolean {
+  return failures.has(event);
 }
 
 /** Joins the lines of one process into one item from its start to its end. */
@@ -138,7 +146,7 @@ function addProcess(processes: Map<string, TimelineItem>, entry: JournalEntry): 
   const time = Date.parse(entry.time);
   const { event } = entry;
   const before = processes.get(key);
-  const isBad = event === 'start-failed' || event === 'endless-line' || event === 'unreadable-lines';
+  const isBad = isFailure(entry);
   if (before === undefined || (event === 'started' && before.until !== undefined)) {
     const ms = typeof entry['ms'] === 'number' ? entry['ms'] : 0;
     // The system gives numbers of processes again: later lines are about the newer one.

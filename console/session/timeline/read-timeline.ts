@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { isPaused } from '../../api/events.ts';
 import { request } from '../../api/request.ts';
 import type { JournalEntry } from '../../journal/describe-entry.ts';
+import { addSessionNames } from '../../journal/entry-fields.ts';
 
 /** The journal lines of a session in a span of time. */
 export interface TimelineEntries {
@@ -60,6 +61,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
         known.set(JSON.stringify(entry), entry);
         if (entry.time > newest) newest = entry.time;
       }
+      addSessionNames(found.flatMap(readName));
       const start = new Date(latest.current.from).toISOString();
       const sorted = [...known.values()].sort(newestFirst);
       isCut.value = isCut.value || sorted.length > maxEntries;
@@ -73,6 +75,8 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       const span = { since: new Date(since).toISOString(), ...spanEnd(latest.current.until) };
       isCut.value = (await readPages({ ...span, session: id }, controller.signal, add)) || isCut.value;
       await readPages({ ...span, kind: 'session', words: id }, controller.signal, add);
+      // What operators did to the session, such as ending it.
+      await readPages({ ...span, kind: 'gateway', words: id }, controller.signal, add);
     };
     const readProcesses = async () => {
       const span = { since: new Date(opened - earlyMs).toISOString(), ...spanEnd(latest.current.until) };
@@ -127,6 +131,12 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
     isFirst.current = false;
   }, [after]);
   return { entries, error, isLoading, isCut };
+}
+
+/** Reads the name of a child session from the line about its opening. */
+function readName({ event, sessionId, name }: JournalEntry): { id: string; name: string }[] {
+  if (event !== 'created' || typeof sessionId !== 'string' || typeof name !== 'string') return [];
+  return [{ id: sessionId, name }];
 }
 
 function newestFirst(one: JournalEntry, other: JournalEntry): number {
