@@ -100,7 +100,7 @@ describe.runIf(hasChromium())('hostile text', () => {
       [
         `/sessions/${live.id}`,
         '<img',
-        { 'Tool HURT': 'Correlation id', 'session_edit_file wrote <img': 'workspaceId', 'Message…': 'live' },
+        { 'Tool HURT': 'Correlation id', 'session_edit_file wrote <img': 'Path in the workspace', 'Message…': 'live' },
       ],
       [`/sessions/${ended.id}`, '<img', { 'The session sent a message': 'Recipient' }],
       ['/servers', 'mouth'],

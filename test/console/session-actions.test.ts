@@ -223,11 +223,11 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await bar('Messages', /The session sent a message/).click();
     expect(await readOpened()).toMatch(/Recipient/);
     await bar('Files', /session_edit_file wrote plan\.md/).click();
-    expect(await readOpened()).toMatch(/resolved\s*plan\.md\s*decision\s*allowed/);
+    expect(await readOpened()).toMatch(/Path in the workspace\s*plan\.md\s*Decision\s*allowed/);
     await bar('Child sessions', /beds was opened/).click();
     await dialog().getByRole('link', { name: 'Child session' }).click();
     await page.getByRole('heading', { level: 1, name: 'beds' }).waitFor();
-    await bar('Messages', /Session [0-9a-f]{8} sent a message to this session/).waitFor();
+    await bar('Messages', /Session lead sent a message to this session/).waitFor();
   });
 
   test.runIf(hasBwrap())('U1: a process in a sandbox shows its memory, and what enforces each limit', async () => {
