@@ -48,6 +48,11 @@ export const sessionMerge: Command = {
       help: 'Version of a conflicting file to use: session or workspace',
       choices: ['session', 'workspace'],
     },
+    'changes-hash': {
+      type: 'string',
+      value: 'HASH',
+      help: 'Merge only the changes that "session diff --json" showed with this changesHash',
+    },
     workspace: workspaceFlag,
     json: jsonFlag,
   },
@@ -63,6 +68,7 @@ export const sessionMerge: Command = {
         workspace: readFlag(invocation, 'workspace'),
         dryRun: invocation.flags['dry-run'] === true ? true : undefined,
         prefer,
+        changesHash: readFlag(invocation, 'changes-hash'),
       },
     });
     printData(invocation, merge, () => renderMerge(merge));

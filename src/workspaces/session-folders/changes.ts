@@ -1,5 +1,6 @@
 import { relative } from 'node:path';
 import { AmbitError } from '../../errors.ts';
+import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { withOpen } from '../saferoot/read.ts';
 import { quotePath, SafeRootError } from '../saferoot/saferoot-error.ts';
@@ -40,6 +41,20 @@ export async function compareWithBase(
   // Deleted, or in a folder that is ignored now.
   for (const path of base.keys()) if (!seen.has(path)) await compare(path);
   return changes.sort((one, other) => (one.path < other.path ? -1 : 1));
+}
+
+/**
+ * Names changes by their paths, kinds, modes and contents. A person who has seen them can have exactly these merged.
+ * `shown` has what was read of single files after the comparison.
+ */
+export function hashChanges(changes: readonly FolderChange[], shown?: ReadonlyMap<string, PathContent>): string {
+  const rows = changes.map(({ path, before, after }) => [path, describe(before), describe(shown?.get(path) ?? after)]);
+  return sha256Hex(JSON.stringify(rows));
+}
+
+function describe(content: PathContent | undefined): readonly unknown[] | null {
+  if (content === undefined) return null;
+  return content.kind === 'link' ? ['link', content.target] : ['file', content.sha256, content.executable];
 }
 
 /** Finds all unmerged changes of a session, in a worktree without files that git ignores. */

@@ -1,3 +1,4 @@
+import { sha256Hex } from '../../lib/json/canonical-json.ts';
 import { formatUnifiedDiff, quoteFileName } from '../../lib/text/line-diff.ts';
 import type { SafeRoot } from '../saferoot/open-root.ts';
 import type { FolderChange } from './changes.ts';
@@ -26,35 +27,40 @@ export interface RenderedDiff {
   readonly shortened: boolean;
 }
 
+/** The files that changed between the comparison and the diff, with a content that no file has. */
+type ChangedMeanwhile = Map<string, PathContent>;
+
 const maxPatchBytes = 32 * 1024 * 1024;
 
 export async function diffChanges(
   root: SafeRoot,
   changes: readonly FolderChange[],
   read: ReadOriginal,
-): Promise<RenderedDiff> {
+): Promise<RenderedDiff & { readonly meanwhile: ChangedMeanwhile }> {
+  const meanwhile: ChangedMeanwhile = new Map();
   const files: FileDiff[] = [];
   const parts: string[] = [];
   let [bytes, shortened] = [0, false];
   for (const change of changes) {
-    const { file, text } = await diffChange(root, change, read);
+    const { file, text } = await diffChange(root, change, read, meanwhile);
     files.push(file);
     bytes += text.length;
     if (bytes > maxPatchBytes) shortened = true;
     else parts.push(text);
   }
-  return { files, patch: parts.join(''), shortened };
+  return { files, patch: parts.join(''), shortened, meanwhile };
 }
 
 async function diffChange(
   root: SafeRoot,
   change: FolderChange,
   read: ReadOriginal,
+  meanwhile: ChangedMeanwhile,
 ): Promise<{ readonly file: FileDiff; readonly text: string }> {
   const { path, before, after } = change;
   const status = before === undefined ? 'added' : after === undefined ? 'deleted' : 'modified';
   const [oldMode, newMode] = [modeOf(before), modeOf(after)];
-  const [old, fresh] = [await readTextBefore(change, read), await readTextAfter(root, change)];
+  const [old, fresh] = [await readTextBefore(change, read), await readTextAfter(root, change, meanwhile)];
   const same = before?.kind === 'file' && after?.kind === 'file' && before.sha256 === after.sha256;
   const binary = !same && (old === undefined || fresh === undefined);
   const diff = same || binary ? undefined : formatUnifiedDiff(old as string, fresh as string);
@@ -80,11 +86,19 @@ async function readTextBefore(change: FolderChange, read: ReadOriginal): Promise
   return before.kind === 'link' ? before.target : decodeText(await read(change));
 }
 
-async function readTextAfter(root: SafeRoot, { path, after }: FolderChange): Promise<string | undefined> {
+async function readTextAfter(
+  root: SafeRoot,
+  { path, after }: FolderChange,
+  meanwhile: ChangedMeanwhile,
+): Promise<string | undefined> {
   if (after === undefined) return '';
   if (after.kind === 'link') return after.target;
   if (after.bytes > maxTextBytes) return undefined;
-  return decodeText(await ignoreGone(root.read(path, { length: maxTextBytes })));
+  const bytes = await ignoreGone(root.read(path, { length: maxTextBytes }));
+  // A session could show one content and have another one merged.
+  const isSame = bytes !== undefined && sha256Hex(bytes) === after.sha256;
+  if (!isSame) meanwhile.set(path, { ...after, sha256: '' });
+  return decodeText(bytes);
 }
 
 function modeOf(content: PathContent | undefined): string | null {

@@ -12,7 +12,7 @@ import type { CheckAccess } from '../saferoot/check-access.ts';
 import { openRoot, type SafeRoot } from '../saferoot/open-root.ts';
 import { withOpen } from '../saferoot/read.ts';
 import { SafeRootError } from '../saferoot/saferoot-error.ts';
-import { findChanges, findUnmerged } from './changes.ts';
+import { findChanges, findUnmerged, hashChanges } from './changes.ts';
 import { diffChanges, type RenderedDiff } from './folder-diff.ts';
 import { type FolderName, type FolderPaths, type FolderRecord, readFolderRecord } from './folder-record.ts';
 import type { RunGit } from './git/git.ts';
@@ -60,11 +60,14 @@ export async function diffFolder(
   paths: FolderPaths,
   record: FolderRecord,
   only?: string,
-): Promise<RenderedDiff> {
+): Promise<RenderedDiff & { readonly changesHash: string }> {
   return withOpen(openRoot(record.path), async (root) => {
     const found = await findChanges(git, root, readBase(paths.base), paths, record);
     const changes = found.filter(({ path }) => only === undefined || path === only || path.startsWith(`${only}/`));
-    return withOriginals(git, common, paths, record, changes, (read) => diffChanges(root, changes, read));
+    const { meanwhile, ...diff } = await withOriginals(git, common, paths, record, changes, (read) =>
+      diffChanges(root, changes, read),
+    );
+    return { ...diff, changesHash: hashChanges(found, meanwhile) };
   });
 }
 
@@ -116,6 +119,7 @@ export interface MergeResult extends FolderName {
   readonly dryRun: boolean;
   /** False where anything conflicts: then nothing was changed. */
   readonly fits: boolean;
+  readonly changesHash: string;
   readonly files: readonly MergedFile[];
 }
 
@@ -123,6 +127,8 @@ export interface MergeOptions extends Omit<MergeRules, 'closed'> {
   /** Paths that sessions may not write are not merged. */
   readonly guard: PathGuard;
   readonly dryRun?: boolean | undefined;
+  /** The changes that were seen. Others are refused. */
+  readonly changesHash?: string | undefined;
 }
 
 const lockTimeoutMs = 600_000;
@@ -152,13 +158,16 @@ export async function mergeFolder(
       const plan = await withOriginals(git, common, paths, record, changes, (read) =>
         planMerge(merged, changes, read, { closed, prefer: options.prefer }),
       );
+      // Of the copies that are merged: what the session writes from now on is not in them.
+      const changesHash = hashChanges(plan.map((each) => ({ ...each, after: each.session })));
+      if (options.changesHash !== undefined && options.changesHash !== changesHash) throw staleError();
       const fits = plan.every(({ outcome }) => outcome !== 'conflict');
       const dryRun = options.dryRun === true;
       if (fits && !dryRun) {
         await applyMerge(workspace, plan, join(staging, 'undo'));
         await advanceBase(base, plan, paths, common);
       }
-      return { sessionId, workspaceId, dryRun, fits, files: plan.map(describeFile) };
+      return { sessionId, workspaceId, dryRun, fits, changesHash, files: plan.map(describeFile) };
     } catch (error) {
       throw error instanceof MergeInterruptedError ? conflictError(error) : error;
     } finally {
@@ -166,6 +175,13 @@ export async function mergeFolder(
       workspace?.close();
       await removeFolder(staging);
     }
+  });
+}
+
+function staleError(): AmbitError {
+  return new AmbitError('FILE_CHANGED', {
+    what: 'The session has changed files since these changes were shown, so nothing was merged.',
+    hint: 'Look at the changes again, then merge what you see.',
   });
 }
 

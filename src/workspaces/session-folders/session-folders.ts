@@ -27,6 +27,8 @@ import { findRepository } from './git/repository.ts';
 import type { FolderSubject } from './make-folder.ts';
 
 interface FolderDiff extends RenderedDiff, FolderName {
+  /** Names all changes, for a merge of exactly these. */
+  readonly changesHash: string;
   readonly isolation: FolderKind;
   readonly path: string;
   readonly branch: string | null;
@@ -48,7 +50,7 @@ export interface SessionFolders {
   list(): readonly (FolderName & Pick<FolderRecord, 'kind' | 'kept'>)[];
   /** Compares the whole folder, or only a file or folder in it. */
   diff(which: FolderName, only?: string): Promise<FolderDiff>;
-  merge(which: FolderName, request: Pick<MergeOptions, 'dryRun' | 'prefer'>): Promise<MergeResult>;
+  merge(which: FolderName, request: Pick<MergeOptions, 'dryRun' | 'prefer' | 'changesHash'>): Promise<MergeResult>;
   discard(which: FolderName): Promise<void>;
   /** Removes or keeps the folders of an ended session, as configured. Nothing may write in them any more. */
   ended(sessionId: string): Promise<void>;
@@ -181,20 +183,20 @@ export function createSessionFolders(options: SessionFoldersOptions): SessionFol
       return { ...which, isolation: kind, path, ...from, ...(await diffFolder(git, common, paths, record, only)) };
     },
 
-    async merge(which, { dryRun, prefer }) {
+    async merge(which, request) {
       const { createPathGuard, mergeFolder, pathRules } = await loadWork();
       const merged = await withFolderLock(which, async (paths) => {
         const record = requireRecord(paths);
         const workspace = workspaceOf(which.workspaceId);
         if (workspace === undefined) throw new AmbitError('WORKSPACE_NOT_FOUND');
         const guard = createPathGuard(pathRules(workspace.files));
-        const merge = await mergeFolder({ git, folders, common, paths, record }, { guard, dryRun, prefer });
+        const merge = await mergeFolder({ git, folders, common, paths, record }, { guard, ...request });
         const done = merge.files.filter(({ outcome }) => outcome === 'taken' || outcome === 'merged').length;
-        if (merge.fits && dryRun !== true) note('folder-merged', which, `${done} of ${merge.files.length}`);
+        if (merge.fits && !merge.dryRun) note('folder-merged', which, `${done} of ${merge.files.length}`);
         return merge;
       });
       // A folder that was kept only for its unmerged changes is no longer needed.
-      if (merged.fits && dryRun !== true && readFolderRecord(pathsFor(which))?.kept) await keepOrRemove(which);
+      if (merged.fits && !merged.dryRun && readFolderRecord(pathsFor(which))?.kept) await keepOrRemove(which);
       return merged;
     },
 

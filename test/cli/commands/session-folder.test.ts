@@ -42,7 +42,15 @@ test('W12: a session is made with its folder; diff, merge, end and discard work 
   expect((await ambit('session', 'diff', 'task', '--stat')).stdout).toMatch(/readme\.md +modified +1 +1/);
 
   const dry = await ambit('session', 'merge', 'task', '--dry-run', '--json');
-  expect(JSON.parse(dry.stdout)).toMatchObject({ sessionId: id, dryRun: true, fits: true });
+  const { changesHash } = JSON.parse((await ambit('session', 'diff', 'task', '--json')).stdout) as Record<
+    string,
+    string
+  >;
+  expect(JSON.parse(dry.stdout)).toMatchObject({ sessionId: id, dryRun: true, fits: true, changesHash });
+  writeFiles(folder, { 'unseen.txt': '' });
+  const unseen = await ambit('session', 'merge', 'task', '--changes-hash', changesHash as string);
+  expect([unseen.code, unseen.stderr]).toEqual([1, expect.stringContaining('FILE_CHANGED')]);
+  rmSync(join(folder, 'unseen.txt'));
   expect(existsSync(join(at.workspace, 'new.txt'))).toBe(false);
   writeFiles(at.workspace, { 'readme.md': 'one\ntwo\nmine\n' });
   const refused = await ambit('session', 'merge', 'task');

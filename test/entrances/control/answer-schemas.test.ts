@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -191,8 +191,13 @@ async function folders(id: string): Promise<void> {
   const { path } = await ask('GET /api/v1/sessions/{id}/diff', { id });
   writeFileSync(join(path, 'plan.txt'), 'peas\n');
   writeFileSync(join(workspace, 'plan.txt'), 'corn\n');
-  const { files } = await ask('GET /api/v1/sessions/{id}/diff', { id, query: { workspace: 'garden' } });
+  const { files, changesHash } = await ask('GET /api/v1/sessions/{id}/diff', { id, query: { workspace: 'garden' } });
   expect(files).toHaveLength(1);
+  writeFileSync(join(path, 'unseen.txt'), 'weeds\n');
+  const stale = await ask('POST /api/v1/sessions/{id}/merge', { id, body: { changesHash, prefer: 'session' } });
+  expect(stale).toMatchObject({ status: 409, code: 'FILE_CHANGED' });
+  expect(existsSync(join(workspace, 'unseen.txt'))).toBe(false);
+  rmSync(join(path, 'unseen.txt'));
   const refused = await ask('POST /api/v1/sessions/{id}/merge', { id, body: {} });
   expect(refused).toMatchObject({ status: 409, code: 'WORKSPACE_CONFLICT', files: [{ outcome: 'conflict' }] });
   await ask('POST /api/v1/sessions/{id}/merge', { id, body: { dryRun: true, prefer: 'workspace' } });

@@ -155,6 +155,50 @@ export function describeFolders(isolation: Isolation): void {
       expect(readFiles(workspace)).toEqual({ 'a.txt': 'session again\n', 'b.txt': 'session\n' });
     });
 
+    test('W12: a merge of what was seen takes nothing that the session changed since', async () => {
+      const { folders, session, workspace } = await opened(isolation, {
+        files: { 'a.txt': 'a\n', 'run.sh': 'true\n' },
+      });
+      const folder = (await folders.folderFor(session('one'))) as string;
+      writeFiles(folder, { 'm.js': 'good\n' });
+      symlinkSync('a.txt', join(folder, 'link'));
+      const read = async () => (await folders.diff(nameOf('one'))).changesHash;
+      const changesHash = await read();
+      const dry = await folders.merge(nameOf('one'), { dryRun: true, changesHash });
+      expect([dry.changesHash, await read()]).toEqual([changesHash, changesHash]);
+
+      const before = readFiles(workspace);
+      const attacks: readonly (readonly [() => void, () => void])[] = [
+        [() => writeFiles(folder, { 'm.js': 'EVIL\n' }), () => writeFiles(folder, { 'm.js': 'good\n' })],
+        [() => writeFiles(folder, { 'n.js': 'EVIL\n' }), () => rmSync(join(folder, 'n.js'))],
+        [() => rmSync(join(folder, 'a.txt')), () => writeFiles(folder, { 'a.txt': 'a\n' })],
+        [() => rmSync(join(folder, 'm.js')), () => writeFiles(folder, { 'm.js': 'good\n' })],
+        [() => chmodSync(join(folder, 'm.js'), 0o755), () => chmodSync(join(folder, 'm.js'), 0o644)],
+        [
+          () => {
+            rmSync(join(folder, 'link'));
+            symlinkSync('m.js', join(folder, 'link'));
+          },
+          () => {
+            rmSync(join(folder, 'link'));
+            symlinkSync('a.txt', join(folder, 'link'));
+          },
+        ],
+      ];
+      for (const [attack, undo] of attacks) {
+        attack();
+        for (const dryRun of [true, false]) {
+          const merge = folders.merge(nameOf('one'), { changesHash, dryRun, prefer: 'session' });
+          await expect(merge).rejects.toMatchObject({ code: 'FILE_CHANGED' });
+        }
+        expect(readFiles(workspace)).toEqual(before);
+        undo();
+      }
+      // The same changes are the ones that were seen, whenever they were written.
+      expect((await folders.merge(nameOf('one'), { changesHash })).changesHash).toBe(changesHash);
+      expect(readFileSync(join(workspace, 'm.js'), 'utf8')).toBe('good\n');
+    });
+
     test('a file in place of a folder, and a folder in place of a file, can be merged', async () => {
       const { folders, session, workspace } = await opened(isolation, { files: { 'f/one': '1\n', g: 'g\n' } });
       const folder = (await folders.folderFor(session('one'))) as string;

@@ -33,6 +33,35 @@ describe('a worktree', () => {
     expect(git('-C', again, 'branch', '--show-current').trim()).toBe('ambit/task-049-two00000');
   });
 
+  test('W12: a session that writes while a diff or a merge is made has nothing merged that was not shown', async () => {
+    let write = () => {};
+    const { folders, session, workspace } = await openScene('worktree', {
+      files: { 'a.txt': 'a\n' },
+      async git(...args) {
+        const answer = await gitOfSuites(...args);
+        // The originals are fetched between the comparison and the reading of the files.
+        if (args[1].includes('checkout-index')) write();
+        return answer;
+      },
+    });
+    const folder = (await folders.folderFor(session('one'))) as string;
+    const writes = (text: string) => writeFiles(folder, { 'a.txt': text });
+    writes('EVIL\n');
+    write = () => writes('good\n');
+    const shown = await folders.diff(nameOf('one'));
+    expect(shown.patch).toContain('+good');
+    write = () => {};
+    for (const text of ['EVIL\n', 'good\n']) {
+      writes(text);
+      const merge = folders.merge(nameOf('one'), { changesHash: shown.changesHash });
+      await expect(merge).rejects.toMatchObject({ code: 'FILE_CHANGED' });
+    }
+    const { changesHash } = await folders.diff(nameOf('one'));
+    write = () => writes('EVIL\n');
+    await expect(folders.merge(nameOf('one'), { changesHash })).rejects.toMatchObject({ code: 'FILE_CHANGED' });
+    expect(readFileSync(join(workspace, 'a.txt'), 'utf8')).toBe('a\n');
+  });
+
   test('commits of the session stay on its branch, and are part of its diff', async () => {
     const { folders, session, git } = await openWithGit('worktree');
     const folder = (await folders.folderFor(session('one', 'one'))) as string;

@@ -3,6 +3,7 @@ import { listOf } from './parts.ts';
 import { problem } from './sessions.ts';
 
 const folderName = z.object({ sessionId: z.string(), workspaceId: z.string() });
+const changesHash = z.string().describe('SHA-256 of all unmerged changes, for a merge of exactly these.');
 const change = z.enum(['added', 'modified', 'deleted']);
 export const folderDiff = folderName.extend({
   isolation: z.enum(['worktree', 'copy']).describe('Kind of the folder.'),
@@ -23,6 +24,7 @@ export const folderDiff = folderName.extend({
       removed: z.int().nullable(),
     }),
   ),
+  changesHash,
   patch: z.string().describe('A unified diff that git can apply.'),
   shortened: z.boolean().describe('The patch was truncated.'),
 });
@@ -43,8 +45,9 @@ const mergedFiles = listOf(
 export const merge = folderName.extend({
   dryRun: z.boolean(),
   fits: z.boolean().describe('False if any file conflicts; then nothing was changed.'),
+  changesHash,
   files: mergedFiles,
 });
 
-export const mergeConflict = problem.and(z.object({ files: mergedFiles }));
+export const mergeConflict = problem.and(z.object({ files: mergedFiles.optional() }));
 export const discardedFolder = folderName.extend({ discarded: z.literal(true) });

@@ -25,6 +25,13 @@ const mergeRequest = z.strictObject({
     .enum(['session', 'workspace'])
     .optional()
     .describe('Which version of a conflicting file to use, as a whole.'),
+  changesHash: z
+    .string()
+    .regex(/^[0-9a-f]{64}$/, 'the `changesHash` of a diff: 64 hex digits')
+    .optional()
+    .describe(
+      'The `changesHash` of the diff or dry run that was reviewed. If the session has changed files since, the merge is refused with FILE_CHANGED.',
+    ),
 });
 
 /** The own folders of sessions. */
@@ -46,7 +53,12 @@ export const folderRoutes = {
     body: mergeRequest,
     returns: 'The outcome for each file',
     answer: 'merge',
-    refusals: { 409: { returns: 'Files conflict; nothing was changed', answer: 'mergeConflict' } },
+    refusals: {
+      409: {
+        returns: 'Files conflict, or the session has changed files since; nothing was changed',
+        answer: 'mergeConflict',
+      },
+    },
     handle: mergeFolder,
   }),
   'DELETE /api/v1/sessions/{id}/folder': defineRoute({
