@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
-import { pathOf, request } from '../api/request.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { pathOf, RequestError, request } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
@@ -45,6 +45,7 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
   const diff = useRequest('GET /api/v1/sessions/{id}/diff', which, { after });
   const open = useSignal<'merge' | 'discard' | undefined>(undefined);
   const done = useSignal('');
+  const isStale = useSignal(false);
   const failure = diff.error.value;
   const isGone = useSignal(false);
   const folder = diff.answer.value;
@@ -58,12 +59,23 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
     else isGone.value = true;
     done.value = text;
   };
+  const showAgain = async () => {
+    close();
+    done.value = '';
+    await diff.reload();
+    isStale.value = true;
+  };
   return (
     <Card
       title="Changes in its folder"
       aside={folder === undefined ? undefined : `${plural(folder.files.length, 'file')}, ${folder.isolation}`}
     >
       {done.value !== '' && <Notice tone="good">{done.value}</Notice>}
+      {isStale.value && (
+        <Notice tone="warn">
+          The session has changed files since you looked, so nothing was merged. These are the new changes.
+        </Notice>
+      )}
       {failure !== undefined && <ErrorNotice error={failure} onRetry={() => void diff.reload()} />}
       {folder !== undefined && !isGone.value && (
         <>
@@ -106,6 +118,7 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
               kind="primary"
               disabled={folder.files.length === 0}
               onClick={() => {
+                isStale.value = false;
                 open.value = 'merge';
               }}
             >
@@ -135,8 +148,10 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
           id={id}
           name={name}
           workspaceId={workspaceId}
+          changesHash={folder.changesHash}
           onClose={close}
           onDone={finish}
+          onStale={showAgain}
         />
       )}
       {open.value === 'discard' && (
@@ -164,14 +179,20 @@ interface DialogProps extends Pick<FolderProps, 'id' | 'name'> {
   readonly workspaceId: string;
   /** False if some of the changes were too long to be shown at once. */
   readonly isShown: boolean;
+  /** Names the changes that are shown. */
+  readonly changesHash: string;
+  /** Called when these are not the changes of the session any more. */
+  readonly onStale: () => Promise<void>;
   readonly onClose: () => void;
   readonly onDone: (text: string) => Promise<void>;
 }
 
-/** Merges after a look at what would happen to each file. */
-function MergeDialog({ id, name, workspaceId, isShown, onClose, onDone }: DialogProps) {
-  const prefer = useSignal<'' | 'session' | 'workspace'>('');
-  const plan = useMergePlan(id, workspaceId, prefer.value);
+/** Merges after a look at what would happen to each file: exactly the changes that were shown when it opened. */
+function MergeDialog({ id, name, workspaceId, isShown, changesHash, onClose, onDone, onStale }: DialogProps) {
+  const prefer = useSignal<Preference>('');
+  // What is shown behind the dialog may be renewed, and then nobody has seen it.
+  const seen = useRef(changesHash).current;
+  const plan = useMergePlan(id, mergeBody(workspaceId, prefer.value, seen), onStale);
   const files = plan.files.value;
   return (
     <ActionDialog
@@ -182,10 +203,11 @@ function MergeDialog({ id, name, workspaceId, isShown, onClose, onDone }: Dialog
       canRun={plan.fits.value}
       onClose={onClose}
       onRun={async () => {
-        const merged = await request('POST /api/v1/sessions/{id}/merge', {
-          id,
-          body: mergeBody(workspaceId, prefer.value, false),
+        const body = mergeBody(workspaceId, prefer.value, seen);
+        const merged = await request('POST /api/v1/sessions/{id}/merge', { id, body }).catch((failure) => {
+          if (!isStaleAnswer(failure)) throw failure;
         });
+        if (merged === undefined) return onStale();
         await onDone(`${plural(merged.files.length, 'file')} merged into workspace ${merged.workspaceId}.`);
       }}
     >
@@ -194,7 +216,7 @@ function MergeDialog({ id, name, workspaceId, isShown, onClose, onDone }: Dialog
         <select
           value={prefer.value}
           onChange={({ currentTarget }) => {
-            prefer.value = currentTarget.value as '' | 'session' | 'workspace';
+            prefer.value = currentTarget.value as Preference;
           }}
         >
           <option value="">merge it, or refuse</option>
@@ -228,14 +250,20 @@ function MergeDialog({ id, name, workspaceId, isShown, onClose, onDone }: Dialog
   );
 }
 
-function mergeBody(workspace: string, prefer: '' | 'session' | 'workspace', dryRun: boolean) {
-  return { workspace, dryRun, ...(prefer === '' ? {} : { prefer }) };
+type Preference = '' | 'session' | 'workspace';
+
+function mergeBody(workspace: string, prefer: Preference, changesHash: string) {
+  return { workspace, changesHash, ...(prefer === '' ? {} : { prefer }) };
+}
+
+function isStaleAnswer(failure: unknown): boolean {
+  return failure instanceof RequestError && failure.code === 'FILE_CHANGED';
 }
 
 type MergedFile = { path: string; change: string; outcome: string; reason?: string | undefined };
 
 /** Asks what a merge would do, without doing it. */
-function useMergePlan(id: string, workspaceId: string, prefer: '' | 'session' | 'workspace') {
+function useMergePlan(id: string, body: ReturnType<typeof mergeBody>, onStale: () => Promise<void>) {
   const files = useSignal<readonly MergedFile[] | undefined>(undefined);
   const fits = useSignal(false);
   const error = useSignal<Error | undefined>(undefined);
@@ -252,17 +280,16 @@ function useMergePlan(id: string, workspaceId: string, prefer: '' | 'session' | 
 
     async function readPlan(): Promise<void> {
       try {
-        const plan = await request('POST /api/v1/sessions/{id}/merge', {
-          id,
-          body: mergeBody(workspaceId, prefer, true),
-        });
+        const plan = await request('POST /api/v1/sessions/{id}/merge', { id, body: { ...body, dryRun: true } });
         if (!isCurrent) return;
         files.value = plan.files;
         fits.value = plan.fits;
       } catch (failure) {
-        if (isCurrent) error.value = failure as Error;
+        if (!isCurrent) return;
+        if (isStaleAnswer(failure)) await onStale();
+        else error.value = failure as Error;
       }
     }
-  }, [id, workspaceId, prefer]);
+  }, [id, JSON.stringify(body)]);
   return { files, fits, error };
 }

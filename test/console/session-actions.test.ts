@@ -149,12 +149,23 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await page.locator('.item-list').getByRole('button', { name: 'session_edit_file wrote tools.md' }).click();
     await dialog().getByText('+A spade.').waitFor();
     expect(await readOpened()).not.toContain('roses');
+    // A change that nobody has seen is not merged: the dialog closes, and the change is shown.
     await button('Merge into the workspace…').click();
     await dialog().getByText('plan.md').waitFor();
     // The end of a long line cannot be merged unnoticed.
     await dialog().getByText('The page has not shown all of these changes.').waitFor();
+    await gateway.call(lead, 'session_edit_file', { path: 'seeds.md', content: 'Weeds.\n' });
     await confirm('lead', 'Merge lead');
-    await changes.getByText('2 files merged into workspace garden.').waitFor();
+    await changes.getByText('The session has changed files since you looked').waitFor();
+    await changes.getByText('+Weeds.').waitFor();
+    await dialog().waitFor({ state: 'detached' });
+    expect(tab.problems.splice(0)).toEqual([expect.stringContaining('409 (Conflict)')]);
+    await expect(access(join(gateway.files, 'garden/seeds.md'))).rejects.toThrow('ENOENT');
+    await button('Merge into the workspace…').click();
+    await dialog().getByText('seeds.md').waitFor();
+    expect(await changes.getByText('The session has changed files since you looked').count()).toBe(0);
+    await confirm('lead', 'Merge lead');
+    await changes.getByText('3 files merged into workspace garden.').waitFor();
     await changes.getByText('There are no changes that are not merged yet.').waitFor();
     expect(await readFile(join(gateway.files, 'garden/plan.md'), 'utf8')).toBe('# Plan\n\nWater the roses.\n');
     expect(await readFile(join(gateway.files, 'garden/tools.md'), 'utf8')).toBe(tools);
