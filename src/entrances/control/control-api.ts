@@ -141,7 +141,7 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
         return;
       }
       const answer = (await isAllowed())
-        ? await handleControlRequest(gateway, { method, path, body }, caller, address())
+        ? await handleControlRequest(gateway, { method, path, body, signal: signalOf(request) }, caller, address())
         : refuseCredential();
       recordOutcome(request, answer.status, caller, readProblemCode(answer));
       sendAnswer(response, answer);
@@ -150,6 +150,22 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
       for (const response of readers.keys()) response.end();
     },
   };
+}
+
+const signals = new WeakMap<IncomingMessage['socket'], AbortSignal>();
+
+/**
+ * Returns the signal that the sender has left. It belongs to the connection: the end of a response tells nothing of the
+ * requests that wait behind it.
+ */
+function signalOf({ socket }: IncomingMessage): AbortSignal {
+  const known = signals.get(socket);
+  if (known !== undefined) return known;
+  const controller = new AbortController();
+  if (socket.destroyed) controller.abort();
+  else socket.once('close', () => controller.abort());
+  signals.set(socket, controller.signal);
+  return controller.signal;
 }
 
 /** Refuses a credential that was revoked or has expired while the body of its request arrived. */

@@ -29,6 +29,8 @@ export interface ControlRequest {
   readonly method: string;
   readonly path: string;
   readonly body: Buffer | undefined;
+  /** Aborted when the sender has left. */
+  readonly signal?: AbortSignal;
 }
 
 /** Answers a request to the control API. `address` is the address of the gateway, if it listens. */
@@ -57,9 +59,8 @@ export async function handleControlRequest(
     const given = readJson(request.body);
     const query = route.query === undefined ? undefined : readQuery(route.query, new URLSearchParams(search));
     const body = readBySchema(route.body ?? noFields, given);
-    const answer = await route.handle(gateway, { parameter, query, body, address, caller } as Parameters<
-      Route['handle']
-    >[1]);
+    const asked = { parameter, query, body, address, caller, signal: request.signal };
+    const answer = await route.handle(gateway, asked as Parameters<Route['handle']>[1]);
     return { status: route.status ?? 200, body: answer };
   } catch (error) {
     return describeProblem(gateway, error);

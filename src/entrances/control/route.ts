@@ -42,6 +42,8 @@ export interface RouteRequest<R extends RequestSchemas = RequestSchemas> {
   /** The address at which clients reach the gateway, if it listens. */
   readonly address: string | undefined;
   readonly caller: ControlCaller;
+  /** Aborted when the sender has left. */
+  readonly signal: AbortSignal | undefined;
 }
 
 /** The sender of a request to the control API. */
@@ -59,6 +61,11 @@ export interface ControlCaller {
 
 /** The sender on the control socket, and of a command without a gateway: the user who runs Ambit. */
 export const localCaller: ControlCaller = { role: 'admin', by: undefined };
+
+/** Names the credential of a caller; each console has its own. */
+export function nameCredential({ role, by, consoleId }: ControlCaller): string {
+  return consoleId === undefined ? `${role} ${by ?? ''}` : `console ${consoleId}`;
+}
 
 /** Tells whether a caller may use a route. */
 export function hasRole({ role }: ControlCaller, needed: ControlRole): boolean {

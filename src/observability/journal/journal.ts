@@ -1,3 +1,5 @@
+import { AmbitError } from '../../errors.ts';
+import { createFairLimit } from '../../lib/async/mutex.ts';
 import type { Log } from '../log/log.ts';
 import { scrubSecrets } from '../log/scrub.ts';
 import { createAppender, type JournalLoss } from './appender.ts';
@@ -61,13 +63,18 @@ export interface JournalEntry {
   [field: string]: string | number | boolean | undefined;
 }
 
+interface ReaderQuery extends PageQuery {
+  /** The credential that asks. Readers take turns. */
+  readonly reader?: string | undefined;
+}
+
 export interface Journal {
   record(entry: JournalEntry): void;
   recordCall(call: CallEntry): void;
   /** Reads the recorded calls of a session, newest first. */
-  calls(sessionId: string, wanted: PageQuery): Promise<CallsPage>;
+  calls(sessionId: string, wanted: ReaderQuery): Promise<CallsPage>;
   /** Reads the entries that match the filter, newest first, also those of other processes. */
-  search(filter: EntryFilter, wanted: PageQuery): Promise<EntriesPage>;
+  search(filter: EntryFilter, wanted: ReaderQuery): Promise<EntriesPage>;
   /** Counts the entries of a time range, also those of other processes. */
   statistics(query: StatisticsQuery): Promise<Statistics>;
   /** Resolves when everything recorded so far is in the file. */
@@ -80,12 +87,15 @@ const maxWaitingCalls = 1000;
 const maxEntryLength = 8192;
 const maxTextLength = 2048;
 const checkAgeMs = 3_600_000;
+/** The most pages that are read at once, since calls wait meanwhile, and the most of one reader that wait for that. */
+const [maxReads, maxWaitingReads] = [2, 16];
 
 /** Opens a file of JSON lines. Lines are collected for some milliseconds, and so written in large chunks. */
 export function openJournal(file: string, log: Pick<Log, 'warn'>, options: JournalOptions = {}): Journal {
   const current = openJournalFile(file, log, deleteOld, options);
   const appender = createAppender(current, log, (loss) => formatLoss(loss, timestamp()));
   const statistics = createStatisticsThread(file);
+  const acquireRead = createFairLimit(maxReads, maxWaitingReads);
   let lines = '';
   /** Calls whose lines are not formatted yet. */
   let waiting: TimedCall[] = [];
@@ -157,6 +167,14 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>, options: Journ
   // Without new lines no file is closed, but old ones still reach their age.
   const ageTimer = setInterval(deleteOld, checkAgeMs).unref();
 
+  async function readInTurn<T>({ reader = '' }: ReaderQuery, read: () => Promise<T>): Promise<T> {
+    // The newest entries are asked for most.
+    if (!closed) await flush();
+    const release = await acquireRead(reader);
+    if (release === undefined) throw new AmbitError('OVERLOADED', { what: 'Too many searches of the journal wait.' });
+    return read().finally(release);
+  }
+
   return {
     record(entry) {
       if (!closed) appendEntry(entry);
@@ -168,15 +186,8 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>, options: Journ
       if (waiting.length === maxWaitingCalls || hasLongText(call)) formatCalls();
       flushSoon();
     },
-    async calls(sessionId, wanted) {
-      // The newest entries are asked for most.
-      if (!closed) await flush();
-      return readCalls(file, sessionId, wanted);
-    },
-    async search(filter, wanted) {
-      if (!closed) await flush();
-      return searchEntries(file, filter, wanted);
-    },
+    calls: (sessionId, wanted) => readInTurn(wanted, () => readCalls(file, sessionId, wanted)),
+    search: (filter, wanted) => readInTurn(wanted, () => searchEntries(file, filter, wanted)),
     async statistics(query) {
       if (!closed) await flush();
       return statistics.read(query);

@@ -46,6 +46,8 @@ export interface PageQuery {
   readonly limit: number;
   /** `next` of the previous page. */
   readonly before?: string | undefined;
+  /** Aborted when nobody waits for the page any more. Then it ends early, and is empty. */
+  readonly signal?: Pick<AbortSignal, 'aborted'> | undefined;
 }
 
 export interface EntriesPage extends Pick<JournalPage<unknown>, 'next' | 'unreadable'> {
@@ -88,8 +90,6 @@ export const maxLineBytes = 1 << 20;
 const maxDisorderMs = 60_000;
 export const newLine = 10;
 const [openBrace, closeBrace] = [0x7b, 0x7d];
-/** Text that stands in JSON as it is. */
-const unescapedText = /^[\w=.,:;/@#+-]+$/;
 const noBytes = Buffer.alloc(0);
 
 /** Reads the calls of a session, newest first. */
@@ -117,22 +117,26 @@ export async function searchEntries(
   query: PageQuery,
   limitBytes = maxPageBytes,
 ): Promise<EntriesPage> {
-  const { kind, server, user, session, id, event, method } = filter;
+  const { kind, server, user, session, id, event, method, rule, tool, outcome } = filter;
   const marks = [
     ...(kind === undefined ? [] : [createMark('kind', kind)]),
     ...(server === undefined ? [] : [createMark('server', server)]),
     ...(event === undefined ? [] : [createMark('event', event)]),
     ...(method === undefined ? [] : [createMark('method', method)]),
+    ...(rule === undefined || rule === noRule ? [] : [createMark('rule', rule)]),
+    ...(outcome === undefined || outcome === 'error' || outcome === 'refusal' ? [] : [createTextMark(outcome)]),
+    // The server in front of the name is not in each line.
+    ...(tool === undefined ? [] : [createTextMark(tool.replace(/^.*__/s, ''))]),
     ...(user === undefined ? [] : [createMark('userId', user)]),
     ...(session === undefined ? [] : [createMark('sessionId', session).subarray(0, -1)]),
     ...(id === undefined ? [] : [createMark('id', id).subarray(0, -1)]),
   ];
-  const words = filter.words?.map((word) => word.toLowerCase()) ?? [];
-  // Most lines are ruled out without parsing them.
-  const plainWords = words.filter((word) => unescapedText.test(word));
+  const words = filter.words?.map(foldCase) ?? [];
+  // Most lines are ruled out without parsing them: a value stands in its line as JSON writes it.
+  const writtenWords = words.map(writeText);
   const { items, next, unreadable } = await readPage(file, query, limitBytes, filter, (line) => {
-    const text = plainWords.length === 0 ? '' : line.toString('latin1').toLowerCase();
-    if (!plainWords.every((word) => text.includes(word))) return undefined;
+    const text = words.length === 0 ? '' : foldCase(line.toString('utf8'));
+    if (!writtenWords.every((word) => text.includes(word))) return undefined;
     const entry = parseMarked(line, marks);
     return entry !== undefined && matchesFields(entry, filter) && hasWords(entry, words) ? entry : undefined;
   });
@@ -145,7 +149,7 @@ class UnreadableLine extends Error {}
 /** Reads one page from all files, newest first. `read` returns an item, or undefined for a line without one. */
 async function readPage<Item>(
   file: string,
-  { limit, before }: PageQuery,
+  { limit, before, signal }: PageQuery,
   limitBytes: number,
   { since, until }: EntryFilter,
   read: (line: Buffer) => Item | undefined,
@@ -173,20 +177,22 @@ async function readPage<Item>(
     return items.length === limit;
   }
 
+  const isGone = () => signal?.aborted === true;
   let cursor = before === undefined ? undefined : parseCursor(before);
   let bytesLeft = limitBytes;
   for await (const { handle, inode, size } of openNewestFirst(file)) {
+    if (isGone()) break;
     if (cursor !== undefined && cursor.inode !== inode) continue;
     const end = Math.min(cursor?.offset ?? size, size);
     cursor = undefined;
     if (items.length === limit || bytesLeft === 0) return { items, next: `${inode}-${end}`, unreadable };
     if (until !== undefined && (await readFirstTime(handle)) > until) continue;
-    const reached = await readBackwards(handle, end, Math.max(0, end - bytesLeft), take);
+    const reached = await readBackwards(handle, end, Math.max(0, end - bytesLeft), take, isGone);
     bytesLeft = Math.max(0, bytesLeft - (end - reached));
-    if (isPast) break;
+    if (isPast || isGone()) break;
     if (reached > 0) return { items, next: `${inode}-${reached}`, unreadable };
   }
-  return { items, next: null, unreadable };
+  return isGone() ? { items: [], next: null, unreadable: 0 } : { items, next: null, unreadable };
 }
 
 /** Reads lines from `end` down to `stop`. Returns the position before which nothing has been read yet. */
@@ -195,10 +201,11 @@ async function readBackwards(
   from: number,
   stop: number,
   take: (line: Buffer) => boolean,
+  isGone: () => boolean,
 ): Promise<number> {
   let end = from;
   let rest: Buffer = noBytes;
-  while (end > stop) {
+  while (end > stop && !isGone()) {
     const start = Math.max(stop, end - pieceBytes);
     const piece = Buffer.alloc(end - start);
     const { bytesRead } = await handle.read(piece, 0, piece.length, start);
@@ -236,6 +243,15 @@ function parseCursor(text: string): { readonly inode: number; readonly offset: n
 /** Creates the bytes of a member as the journal writes it. */
 function createMark(name: string, value: string): Buffer {
   return Buffer.from(`"${name}":${JSON.stringify(value)}`);
+}
+
+/** Creates the bytes of a value, or of a part of one, as the journal writes it. */
+function createTextMark(text: string): Buffer {
+  return Buffer.from(writeText(text));
+}
+
+function writeText(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 /** Parses a line that contains all marks; undefined for another one. */
@@ -316,6 +332,11 @@ export function isFailure(entry: RecordedEntry): boolean {
 
 function hasWords(entry: RecordedEntry, words: readonly string[]): boolean {
   if (words.length === 0) return true;
-  const text = Object.values(entry).join('\n').toLowerCase();
+  const text = foldCase(Object.values(entry).join('\n'));
   return words.every((word) => text.includes(word));
+}
+
+/** Makes letter case irrelevant. How a sigma is written depends on the letters beside it, which differ in a line. */
+function foldCase(text: string): string {
+  return text.toLowerCase().replaceAll('ς', 'σ');
 }

@@ -1,8 +1,8 @@
-import { appendFileSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, expect, test } from 'vitest';
+import { afterAll, expect, test, vi } from 'vitest';
 import { type CallEntry, openJournal } from '../../../src/observability/journal/journal.ts';
 import {
   type EntryFilter,
@@ -252,4 +252,109 @@ test('damaged lines are counted and hide no other: torn, too long, not UTF-8, no
   expect(page.entries[0]?.['name']).toBe('\ufffd');
   expect(page.unreadable).toBeGreaterThanOrEqual(bad.length + 1);
   expect(page.next).toBeNull();
+});
+
+/** Text in which a letter can be written in several ways, and text that JSON escapes. */
+const tricky = fc.string({
+  unit: fc.constantFrom(...'aÄäßİıΣσςοK"\\nu01éé日😀', '\n', '\u001b', '\u0000', '\u2028'),
+  maxLength: 6,
+});
+
+test('words are found in any letters and any letter case, exactly where the values have them', async () => {
+  const file = join(folder, 'letters.jsonl');
+  const fold = (text: string) => text.toLowerCase().replaceAll('ς', 'σ');
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(tricky, tricky), { maxLength: 8 }), tricky, async (values, text) => {
+      const all = values.map(([name, note], i) => ({ time: at(i), kind: 'call', name, note }));
+      writeFileSync(file, all.map((entry) => `${JSON.stringify(entry)}\n`).join(''));
+      const words = text.split(/\s+/).filter(Boolean);
+      const has = (entry: object) => {
+        const found = fold(Object.values(entry).join('\n'));
+        return words.every((word) => found.includes(fold(word)));
+      };
+      const page = await searchEntries(file, { words }, { limit: 50 });
+      expect(page.entries).toEqual(all.filter(has).reverse());
+    }),
+    { numRuns: counts(300, 10_000) },
+  );
+});
+
+test('S7: a search parses only lines that may match, whatever letters its words have', async () => {
+  const file = join(folder, 'parsed.jsonl');
+  const line = (id: number) => `${JSON.stringify({ time: at(1), kind: 'call', id: `${id}`, name: 'müll' })}\n`;
+  writeFileSync(file, Array.from({ length: 500 }, (_, id) => line(id)).join(''));
+  const parse = vi.spyOn(JSON, 'parse');
+  try {
+    for (const filter of [
+      { words: ['ä'] },
+      { words: ['"'.repeat(5)] },
+      { tool: 'a__b' },
+      { outcome: 'x' },
+      { rule: 'x' },
+    ])
+      expect((await searchEntries(file, filter, { limit: 5 })).entries).toEqual([]);
+    expect(parse).not.toHaveBeenCalled();
+  } finally {
+    parse.mockRestore();
+  }
+});
+
+/** A signal that counts how often it is asked, and is aborted after some of them. */
+function countChecks(abortedAfter: number, note = () => {}) {
+  let checks = 0;
+  const signal = {
+    get aborted() {
+      note();
+      return ++checks > abortedAfter;
+    },
+  };
+  return { signal, count: () => checks };
+}
+
+/** A file that is read in about 50 pieces. */
+function writeLarge(name: string): string {
+  const file = join(folder, name, 'journal.jsonl');
+  mkdirSync(join(folder, name), { recursive: true });
+  const other = `{"time":"${at(1)}","kind":"call","id":"x","sessionId":"s","name":"${'n'.repeat(200)}"}\n`;
+  writeFileSync(file, other.repeat(12_000));
+  return file;
+}
+
+test('S7: a search for a client that has left ends at the next piece', async () => {
+  const file = writeLarge('left');
+  const nothing = { entries: [], next: null, unreadable: 0 };
+  const whole = countChecks(Number.POSITIVE_INFINITY);
+  await searchEntries(file, { words: ['nowhere'] }, { limit: 5, signal: whole.signal });
+  expect(whole.count()).toBeGreaterThan(40);
+  const left = countChecks(5);
+  expect(await searchEntries(file, { words: ['nowhere'] }, { limit: 5, signal: left.signal })).toEqual(nothing);
+  const calls = countChecks(5);
+  expect(await readCalls(file, 'none', { limit: 5, signal: calls.signal })).toEqual({ calls: [], next: null });
+  for (const { count } of [left, calls]) expect(count()).toBeLessThan(12);
+});
+
+test('S7: two pages are read at once, readers take turns, and one reader has a limited number waiting', async () => {
+  const journal = openJournal(writeLarge('turns'), { warn() {} });
+  const events: string[] = [];
+  const search = async (reader: string, name: string) => {
+    const begin = () => void (events.includes(`begin ${name}`) || events.push(`begin ${name}`));
+    const { signal } = countChecks(10, begin);
+    await journal.search({ words: ['nowhere'] }, { limit: 5, reader, signal });
+    events.push(`end ${name}`);
+  };
+  const greedy = Array.from({ length: 20 }, (_, i) => search('greedy', `g${i}`));
+  const other = search('other', 'o');
+  const all = await Promise.allSettled([...greedy, other]);
+  const refused = all.flatMap((each, i) => (each.status === 'rejected' ? [[i, each.reason.code]] : []));
+  expect(refused).toEqual([18, 19].map((i) => [i, 'OVERLOADED']));
+  let [running, most] = [0, 0];
+  for (const event of events) {
+    running += event.startsWith('begin') ? 1 : -1;
+    most = Math.max(most, running);
+  }
+  expect(most).toBe(2);
+  const begun = events.filter((event) => event.startsWith('begin'));
+  // Two run, one of the greedy reader had waited before, and then it is the turn of the other one.
+  expect(begun.indexOf('begin o')).toBe(3);
+  await journal.close();
 });

@@ -7,7 +7,7 @@ import type { ServerLogLine, ServerLogs } from '../../../gateway/server-activity
 import { entryKinds } from '../../../observability/journal/journal.ts';
 import { manifest } from '../../../package-paths.ts';
 import type { Page } from '../../../stores/store.ts';
-import { defineRoute, type RouteRequest } from '../route.ts';
+import { defineRoute, nameCredential, type RouteRequest } from '../route.ts';
 import { findRecord, journalPageQuery } from './sessions.ts';
 
 const shortIdLength = 8;
@@ -82,7 +82,7 @@ export const serverRoutes = {
     role: 'viewer',
     summary: 'Searches the journal, newest lines first',
     description:
-      'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. The page "Journal" describes the lines.',
+      'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Two requests are read at once; others wait, up to 16 for each credential, and more are refused with OVERLOADED. The page "Journal" describes the lines.',
     query: journalQuery,
     returns: 'A page of journal lines',
     answer: 'journalPage',
@@ -159,12 +159,13 @@ async function countSessions({ sessions }: Operator) {
   }
 }
 
-async function searchJournal(gateway: Operator, { query }: RouteRequest<{ query: typeof journalQuery }>) {
+async function searchJournal(gateway: Operator, asked: RouteRequest<{ query: typeof journalQuery }>) {
+  const { query, caller, signal } = asked;
   const { limit, before, session, ...filter } = query;
   // The journal is most needed when the store cannot be reached.
   const named = session === undefined ? undefined : await gateway.sessions.find(session).catch(() => undefined);
   const wanted = { ...filter, session: named?.id ?? session };
-  return gateway.searchJournal(wanted, { limit, before });
+  return gateway.searchJournal(wanted, { limit, before, signal, reader: nameCredential(caller) });
 }
 
 async function readServerLog(gateway: Operator, asked: RouteRequest<{ query: typeof logQuery }>) {

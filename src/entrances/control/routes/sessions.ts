@@ -13,7 +13,7 @@ import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/ses
 import { jsonSchema, limitsSchema, stringListSchema } from '../../../sessions/session-schema.ts';
 import { listForMatch, matchSession } from '../../../sessions/tools/reach.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, type RouteRequest } from '../route.ts';
+import { defineRoute, nameCredential, type RouteRequest } from '../route.ts';
 import { describeLimits } from './session-lists.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
@@ -199,10 +199,10 @@ export const sessionRoutes = {
     query: journalPageQuery,
     returns: 'A page of calls',
     answer: 'callsPage',
-    async handle(gateway, { parameter, query }) {
+    async handle(gateway, { parameter, query, caller, signal }) {
       const isGone = isSuppliedId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
       const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
-      return gateway.calls(id, query);
+      return gateway.calls(id, { ...query, signal, reader: nameCredential(caller) });
     },
   }),
   'POST /api/v1/sessions/{id}/explain': defineRoute({

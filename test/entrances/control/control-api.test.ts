@@ -1,0 +1,59 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { loadConfig } from '../../../src/config/load/load.ts';
+import { createControlApi } from '../../../src/entrances/control/control-api.ts';
+import { type ControlCaller, localCaller } from '../../../src/entrances/control/route.ts';
+import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
+import type { Gateway } from '../../../src/gateway/gateway.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'ambit-api-'));
+let gateway: Gateway;
+beforeAll(async () => {
+  const configFile = join(folder, 'ambit.yaml');
+  const { config } = await loadConfig({ text: 'version: 1', file: configFile });
+  gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log: { info() {}, warn() {} } });
+});
+afterAll(async () => {
+  await gateway.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Serves the control API for one caller after the other. */
+async function serve(of: Gateway, callerOf: (request: IncomingMessage) => ControlCaller = () => localCaller) {
+  const api = createControlApi(of, () => undefined);
+  const server = createServer((request: IncomingMessage, response: ServerResponse) => {
+    void api.answer(request, response, callerOf(request));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+test('S7: searches of the journal learn that their client has left, also those behind another in its connection', async () => {
+  let told = (_signals: readonly (AbortSignal | undefined)[]) => {};
+  const all = new Promise<readonly (AbortSignal | undefined)[]>((resolve) => {
+    told = resolve;
+  });
+  const signals: (AbortSignal | undefined)[] = [];
+  const searchJournal: Gateway['searchJournal'] = (_filter, { signal }) => {
+    signals.push(signal as AbortSignal | undefined);
+    if (signals.length === 2) told(signals);
+    return new Promise(() => {});
+  };
+  const port = await serve(Object.create(gateway, { searchJournal: { value: searchJournal } }) as Gateway);
+  const socket = connect(port, '127.0.0.1');
+  const request = 'GET /api/v1/journal?words=a HTTP/1.1\r\nHost: a\r\n\r\n';
+  socket.write(request + request);
+  const given = await all;
+  expect(given.map((signal) => signal?.aborted)).toEqual([false, false]);
+  const left = given.map((signal) => new Promise((resolve) => signal?.addEventListener('abort', resolve)));
+  socket.destroy();
+  await Promise.all(left);
+});
