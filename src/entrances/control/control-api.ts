@@ -52,7 +52,8 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
     if (by !== undefined && method !== 'GET') gateway.recordControl({ by, method, path, status, consoleId });
     else if (status >= 400) {
       const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
-      gateway.recordRefusal({ event: 'control', entrance, status, code, method, path, by: who, address: from });
+      const where = { event: 'control', entrance, method, path, address: from } as const;
+      gateway.recordRefusal({ ...where, status, code, by: who, consoleId });
     }
   }
 

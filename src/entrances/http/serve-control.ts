@@ -42,7 +42,7 @@ export function createServeControl(parts: HttpParts, api: ControlApi, findCaller
     const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
     const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
     if (hasBody && !isJson(request)) {
-      recordRefusal(gateway, request, { event: 'type', status: 415, by });
+      recordRefusal(gateway, request, { event: 'type', status: 415, by, consoleId });
       dropBody(request, response, false);
       const detail = 'The Content-Type must be application/json.';
       return sendAnswer(response, createProblem(415, 'REQUEST_INVALID', detail, 'Send JSON.'));

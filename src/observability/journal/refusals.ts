@@ -32,6 +32,7 @@ export interface EntranceRefusal {
   readonly path?: string | undefined;
   readonly address?: string | undefined;
   readonly by?: string | undefined;
+  readonly consoleId?: string | undefined;
   readonly sessionId?: string | undefined;
   readonly userId?: string | undefined;
   readonly keyId?: string | undefined;
@@ -106,7 +107,7 @@ export function createRefusalJournal(journal: Pick<Journal, 'record'>): RefusalJ
 
   function admit(refusal: EntranceRefusal): boolean {
     const { event, code, address } = refusal;
-    const who = refusal.sessionId ?? refusal.userId ?? refusal.by;
+    const who = refusal.sessionId ?? refusal.userId ?? refusal.consoleId ?? refusal.by;
     // Each code of calls has lines of its own: a frequent one must not hide another.
     const what = event === 'call' ? `call ${code}` : event;
     if (mayWrite(`${what} ${who ?? address}`, who === undefined)) return true;
@@ -126,9 +127,9 @@ export function createRefusalJournal(journal: Pick<Journal, 'record'>): RefusalJ
     clearTimeout(timer);
     timer = undefined;
     for (const { refusal, further } of omitted.values()) {
-      const { event, entrance, by, sessionId, userId, keyId } = refusal;
+      const { event, entrance, by, consoleId, sessionId, userId, keyId } = refusal;
       const code = event === 'call' ? refusal.code : undefined;
-      journal.record({ kind: 'refusal', event, entrance, code, by, sessionId, userId, keyId, further });
+      journal.record({ kind: 'refusal', event, entrance, code, by, consoleId, sessionId, userId, keyId, further });
     }
     omitted.clear();
   }

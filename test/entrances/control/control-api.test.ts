@@ -57,3 +57,24 @@ test('S7: searches of the journal learn that their client has left, also those b
   socket.destroy();
   await Promise.all(left);
 });
+
+test('S10: a refusal names the console, and no console uses up the lines of another', async () => {
+  const callers = ['one', 'two', undefined].map(
+    (consoleId): ControlCaller => ({ role: 'viewer', by: 'admin-token', consoleId }),
+  );
+  let caller = localCaller;
+  const port = await serve(gateway, () => caller);
+  for (const each of callers) {
+    caller = each;
+    for (let sent = 0; sent < 12; sent++) {
+      const { status } = await fetch(`http://127.0.0.1:${port}/api/v1/consoles`);
+      expect(status).toBe(403);
+    }
+  }
+  const { entries } = await gateway.searchJournal({ kind: 'refusal', event: 'control' }, { limit: 100 });
+  for (const { by, consoleId } of callers) {
+    const lines = entries.filter((entry) => entry['consoleId'] === consoleId);
+    expect(lines.length).toBeGreaterThanOrEqual(10);
+    expect(new Set(lines.map((entry) => entry['by']))).toEqual(new Set([by]));
+  }
+});
