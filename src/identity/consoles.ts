@@ -36,7 +36,8 @@ export type MintedConsole = ConsoleRecord & { readonly token: string };
  * alone, as digests: a restart of the gateway signs everybody out.
  */
 export interface Consoles {
-  createCode(grant: ConsoleGrant): { readonly code: string; readonly expiresAt: number };
+  /** Creates a code for one console, which gets the returned id. */
+  createCode(grant: ConsoleGrant): { readonly id: string; readonly code: string; readonly expiresAt: number };
   /** Exchanges a code for a token. Returns undefined for a code that is unknown, used or expired. */
   redeemCode(code: string, address: string | undefined): MintedConsole | undefined;
   open(grant: ConsoleGrant, address: string | undefined): MintedConsole;
@@ -142,10 +143,9 @@ export function createConsoles(journal: Pick<Journal, 'record'>, clocks: Console
     if (oldest !== undefined) revoke(oldest.id, 'gateway');
   }
 
-  function open({ role, by, parentId, until }: ConsoleGrant, address: string | undefined): MintedConsole {
+  function open(id: string, { role, by, parentId, until }: ConsoleGrant, address: string | undefined): MintedConsole {
     dropExpired();
     if (consoles.size >= maxConsoles) makeRoom();
-    const id = createId(consoles);
     const { token, digest } = mintToken('ambc', id);
     const deadline = setDeadline(tokenMs, until);
     const createdAt = clocks.now();
@@ -161,18 +161,18 @@ export function createConsoles(journal: Pick<Journal, 'record'>, clocks: Console
   }
 
   return {
-    open,
+    open: (grant, address) => open(createId(), grant, address),
     revoke: (reference, by) => revoke(findId(reference), by),
     createCode(grant) {
       dropExpired();
       if (codes.size >= maxCodes) codes.delete(codes.keys().next().value as string);
-      const id = createId(codes);
+      const id = createId();
       const { token: code, digest } = mintToken('ambo', id);
       const deadline = setDeadline(codeMs, grant.until);
       codes.set(id, { digest, grant, deadline });
       const { role, by, parentId: consoleId } = grant;
       journal.record({ kind: 'gateway', event: 'console-link-made', role, by, consoleId });
-      return { code, expiresAt: deadline.at };
+      return { id, code, expiresAt: deadline.at };
     },
     redeemCode(text, address) {
       dropExpired();
@@ -180,7 +180,7 @@ export function createConsoles(journal: Pick<Journal, 'record'>, clocks: Console
       const found = kind === 'ambo' ? codes.get(id) : undefined;
       if (found === undefined || !digestsEqual(found.digest, digest)) return undefined;
       codes.delete(id);
-      return open(found.grant, address);
+      return open(id, found.grant, address);
     },
     verify({ kind, id = '', digest }, address) {
       const found = kind === 'ambc' ? consoles.get(id) : undefined;
@@ -205,7 +205,6 @@ export function createConsoles(journal: Pick<Journal, 'record'>, clocks: Console
 }
 
 /** Creates an id that finds an entry. It is no secret. */
-function createId(taken: ReadonlyMap<string, unknown>): string {
-  const id = randomBytes(16).toString('hex');
-  return taken.has(id) ? createId(taken) : id;
+function createId(): string {
+  return randomBytes(16).toString('hex');
 }

@@ -25,12 +25,16 @@ export const openCommand: Command = {
     const link = await runningGatewayRequest(invocation, 'POST /api/v1/consoles/links', { body: { role } });
     const isPrinted = invocation.flags['print'] === true || invocation.flags['json'] === true;
     if (!isPrinted) {
-      const opened = await showProgress('Waiting for the browser', openBrowser(link.url, invocation.env));
-      if (opened) {
+      const isOpened = async () => {
+        const { consoles } = await runningGatewayRequest(invocation, 'GET /api/v1/consoles');
+        return consoles.some(({ id }) => id === link.consoleId);
+      };
+      const outcome = await showProgress('Waiting for the browser', openBrowser(link.url, invocation.env, isOpened));
+      if (outcome === 'opened') {
         printLines([`The console is open in the browser, as ${link.role}.`]);
         return 0;
       }
-      printLines(['No browser could be opened here.']);
+      printLines([outcome === 'unused' ? 'The browser has not signed in.' : 'No browser could be opened here.']);
     }
     printLines([`This link signs in once, as ${link.role}, within 60 seconds:`]);
     printData(invocation, link, () => link.url);

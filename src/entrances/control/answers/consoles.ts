@@ -48,6 +48,7 @@ export const openedConsole = z.object({
 
 export const consoleLink = z.object({
   url: z.string().describe('Link for a browser. Its fragment contains the one-time code.'),
+  consoleId: z.string().describe('Id of the console that the link opens. It is listed once somebody has signed in.'),
   role,
   expiresAt: instantSchema.describe('When the code expires.'),
 });

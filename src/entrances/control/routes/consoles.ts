@@ -128,9 +128,9 @@ function createLink(gateway: Operator, { caller, body, address }: RouteRequest<{
 
 /** Creates a link to the console with a new one-time code. The code is in the fragment, which no browser sends. */
 export function createConsoleLink(consoles: Consoles, address: string, grant: ConsoleGrant) {
-  const { code, expiresAt } = consoles.createCode(grant);
+  const { id, code, expiresAt } = consoles.createCode(grant);
   const url = `${findBrowserAddress(address)}/#code=${code}`;
-  return { url, role: grant.role, expiresAt: new Date(expiresAt).toISOString() };
+  return { url, consoleId: id, role: grant.role, expiresAt: new Date(expiresAt).toISOString() };
 }
 
 function revokeConsole(gateway: Operator, { caller, parameter }: RouteRequest) {
