@@ -21,7 +21,7 @@ export interface ServerListing {
 export type PinnedToolFilter = (
   server: ServerDefinition,
   offer: Offer,
-  query: Pick<CatalogQuery, 'capabilities' | 'askAs'>,
+  query: Pick<CatalogQuery, 'capabilities' | 'askAs'> & Partial<Pick<CatalogQuery, 'owner'>>,
 ) => Promise<{ readonly tools: readonly string[]; readonly withheld: readonly string[] }>;
 
 /** A question for the lists of a server, on behalf of one session. */

@@ -16,18 +16,21 @@ import { withLock } from '../../lib/fs/file-lock.ts';
 import { claimDataDir, findExposureAbove } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { toCanonicalJson } from '../../lib/json/canonical-json.ts';
+import { type ApprovedTexts, createApprovedTexts } from './approved-texts.ts';
 import { createFileHashes } from './file-hashes.ts';
-import { findPinProblem, type ToolPins } from './pinned-tools.ts';
+import { findPinProblem, type PinOptions, type ToolPins } from './pinned-tools.ts';
 import {
   type ApprovableServer,
   diffServerPins,
   diffToolPins,
   type FindFetchedPackage,
   findExposedPins,
+  isSameServer,
   type PinChange,
   readServerPins,
   type ServerPins,
   type ToolChange,
+  withoutLatePackage,
 } from './server-pins.ts';
 
 const maxPlaces = 5;
@@ -53,13 +56,16 @@ export interface Approvals {
   /** The pins that an approval would have now. */
   preview(server: ApprovableServer): ServerPins;
   /**
-   * Pins the tools of an approved server. Existing pins stay, unless `replace` is set. Throws SERVER_NOT_APPROVED when
-   * there are too many tools.
+   * Pins the tools of an approved server, and keeps their texts. Existing pins stay, unless `replace` is set. Throws
+   * SERVER_NOT_APPROVED when there are too many tools.
    */
-  pinTools(server: ApprovableServer, tools: ToolPins, options?: { readonly replace: boolean }): Promise<void>;
+  pinTools(server: ApprovableServer, tools: ToolPins, options?: PinOptions): Promise<void>;
   /** Lists the tools that differ from their pins; none while nothing is pinned. */
   toolsChanged(server: ApprovableServer, tools: ToolPins): ToolChange[];
   hasPinnedTools(name: string): boolean;
+  /** Returns what was approved of a server; undefined if nothing was. */
+  find(name: string): Pick<Approval, 'pinned' | 'tools'> | undefined;
+  readonly texts: Pick<ApprovedTexts, 'read'>;
   revoke(name: string): Promise<boolean>;
   list(): ApprovalView[];
   /** Reports the servers whose approvals changed, within a second, also by another process. */
@@ -80,6 +86,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   const { dataDir, searchPath = process.env['PATH'] } = options;
   const file = join(dataDir, 'approvals.json');
   const files = createFileHashes();
+  const texts = createApprovedTexts(dataDir);
   const listeners = new Set<(names: readonly string[]) => void>();
   let stopWatching: (() => void) | undefined;
   let last: ApprovedServers = {};
@@ -150,7 +157,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       await updateFile((servers) => ({ ...servers, [server.name]: approval }));
     },
 
-    async pinTools(server, tools, { replace } = { replace: false }) {
+    async pinTools(server, tools, { replace, texts: shown } = { replace: false }) {
       if (server.source === 'operator') return;
       const refusal = findPinProblem(tools);
       if (refusal !== undefined) {
@@ -160,11 +167,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
           rule: 'approval',
         });
       }
+      let isPinned = false;
       await updateFile((servers) => {
         const approval = findApproval(servers, server.name);
         if (approval === undefined || (approval.tools !== undefined && !replace)) return servers;
+        isPinned = true;
         return { ...servers, [server.name]: { ...approval, tools } };
       });
+      if (isPinned) texts.keep(server, shown);
     },
 
     toolsChanged(server, tools) {
@@ -172,6 +182,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       const pinned = findApproval(readTrusted(), server.name)?.tools;
       return pinned === undefined ? [] : diffToolPins(pinned, tools);
     },
+
+    texts,
+    find: (name) => findApproval(readTrusted(), name),
 
     hasPinnedTools: (name) => findApproval(readTrusted(), name)?.tools !== undefined,
 
@@ -183,6 +196,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
         const { [name]: _, ...rest } = servers;
         return rest;
       });
+      texts.forget(name);
       return known;
     },
 
@@ -231,18 +245,6 @@ function assertApprovable({ name }: ApprovableServer, pins: ServerPins): void {
 
 function findApproval(servers: ApprovedServers, name: string) {
   return Object.hasOwn(servers, name) ? servers[name] : undefined;
-}
-
-/** Ignores a package that was fetched after the approval: the approval has no pin for it. */
-function withoutLatePackage(now: ServerPins, approved: ServerPins): ServerPins {
-  if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
-  const { package: _, ...rest } = now;
-  return rest;
-}
-
-/** Compares the pins without the folder: the file may move, but what runs may not change. */
-function isSameServer(approved: ServerPins, now: ServerPins): boolean {
-  return toCanonicalJson({ ...approved, folder: '' }) === toCanonicalJson({ ...now, folder: '' });
 }
 
 /**

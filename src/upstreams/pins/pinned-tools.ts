@@ -59,8 +59,8 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
   const reported = new WeakMap<Offer, string>();
   const pinned = new Set<string>();
   /** The listings for other clients that are under way, by name and definition of the server. */
-  const listing = new Map<string, Promise<ToolPins[]>>();
-  const listed = new WeakMap<Offer, Promise<ToolPins[]>>();
+  const listing = new Map<string, Promise<unknown[][]>>();
+  const listed = new WeakMap<Offer, Promise<unknown[][]>>();
   /** The definition hashes of servers whose templates were left out, by name. */
   const leftOut = new Map<string, string>();
   const known = new WeakMap<Offer, CheckedTools>();
@@ -75,12 +75,15 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
   /** Pins the tools; returns the reason when that is impossible. */
   async function pin(server: ServerDefinition, offer: Offer, query: PinQuery): Promise<string | undefined> {
     if (approvals.hasPinnedTools(server.name)) return undefined;
-    const { pins: own } = checkOffer(offer);
+    const { pins: own, tools } = checkOffer(offer);
     const others = findPinProblem(own) === undefined ? await listForOtherClients(server, offer, query) : [];
-    const all = mergeToolPins([own, ...others]);
+    const all = mergeToolPins([own, ...others.map(createToolPins)]);
+    // A list that was made with the credentials of a user may repeat them.
+    const texts = query.owner?.hasCredentials ? undefined : createToolTexts([tools.map(parse), ...others]);
     pinned.add(server.name);
     try {
-      await approvals.pinTools(server, findPinProblem(all) === undefined ? all : own);
+      await approvals.pinTools(server, findPinProblem(all) === undefined ? all : own, { replace: false, texts });
+      listed.delete(offer);
       return undefined;
     } catch (error) {
       pinned.delete(server.name);
@@ -93,7 +96,7 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
    * Lists the tools once for each offer, however many clients ask together: it may start processes. Tools that cannot be
    * listed are not pinned.
    */
-  function listForOtherClients(server: ServerDefinition, offer: Offer, query: PinQuery): Promise<ToolPins[]> {
+  function listForOtherClients(server: ServerDefinition, offer: Offer, query: PinQuery): Promise<unknown[][]> {
     const { name, definitionHash } = server;
     const { askAs } = query;
     const key = `${name} ${definitionHash}`;
@@ -107,12 +110,12 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
     return found;
   }
 
-  async function listAsClient(server: string, askAs: OpenAskAs, capabilities: string): Promise<ToolPins[]> {
+  async function listAsClient(server: string, askAs: OpenAskAs, capabilities: string): Promise<unknown[][]> {
     let way: ReturnType<OpenAskAs> | undefined;
     try {
       way = askAs(capabilities);
       const tools = await withTimeout(fetchList(way.ask, 'tools/list', 'tools'), otherClientsMs);
-      return [createToolPins((tools ?? []).filter(isUnambiguousTool).map((text) => JSON.parse(text) as unknown))];
+      return [(tools ?? []).filter(isUnambiguousTool).map(parse)];
     } catch (error) {
       log.warn('tools for other clients not listed', {
         server,
@@ -189,13 +192,17 @@ export function createPinnedTools(approvals: Approvals, journal: Journal, log: L
 /** Separates the tools of an offer that all readers understand the same from the others. */
 export function checkTools(offer: Offer): CheckedTools {
   const sound = offer.tools.filter(isUnambiguousTool);
-  const pins = createToolPins(sound.map((text) => JSON.parse(text) as unknown));
+  const pins = createToolPins(sound.map(parse));
   const { unclearTools = 0 } = offer;
   if (sound.length === offer.tools.length && unclearTools === 0) return { tools: offer.tools, pins, unsound: [] };
   const kept = new Set(sound);
   const names = offer.tools.filter((text) => !kept.has(text)).map(readName);
   const unsound = names.map((name) => (typeof name === 'string' ? name : nameless));
   return { tools: sound, pins, unsound: [...unsound, ...Array<string>(unclearTools).fill(nameless)] };
+}
+
+function parse(text: string): unknown {
+  return JSON.parse(text);
 }
 
 function readName(text: string): unknown {
@@ -219,6 +226,45 @@ export function findPinProblem(pins: ToolPins): string | undefined {
 
 /** The pins of a whole `tools/list`, all pages together. */
 export function createToolPins(tools: readonly unknown[]): ToolPins {
+  return Object.fromEntries(
+    [...readMembers(tools)].map(([name, members]) => [
+      name,
+      Object.fromEntries(members.map(([member, text]) => [member, sha256Hex(text)])),
+    ]),
+  );
+}
+
+/** The texts behind the hashes of pins, by the name of the tool. */
+export type ToolTexts = ReadonlyMap<string, readonly { readonly hash: string; readonly text: string }[]>;
+
+export interface PinOptions {
+  /** Whether existing pins are replaced. */
+  readonly replace: boolean;
+  /** The texts of these pins, to be kept for the next review. */
+  readonly texts?: ToolTexts | undefined;
+}
+
+/** The members that a model or a person reads come first. */
+const memberOrder = ['description', 'inputSchema', 'annotations', 'outputSchema', 'title'];
+
+export function rankMember(member: string): number {
+  const at = memberOrder.indexOf(member);
+  return at === -1 ? memberOrder.length : at;
+}
+
+/** The texts of several listings of a server. The most important member of each tool comes first. */
+export function createToolTexts(listings: readonly (readonly unknown[])[]): ToolTexts {
+  const texts = new Map<string, Map<string, string>>();
+  for (const [name, members] of listings.flatMap((tools) => [...readMembers(tools)])) {
+    const known = texts.get(name) ?? new Map<string, string>();
+    texts.set(name, known);
+    for (const [, text] of members.sort(([a], [b]) => rankMember(a) - rankMember(b))) known.set(sha256Hex(text), text);
+  }
+  return new Map([...texts].map(([name, known]) => [name, [...known].map(([hash, text]) => ({ hash, text }))]));
+}
+
+/** Reads the members of tools as canonical JSON, as each of them is pinned. */
+function readMembers(tools: readonly unknown[]): Map<string, (readonly [member: string, text: string])[]> {
   const byName = new Map<string, unknown[]>();
   for (const tool of tools) {
     const name = (tool as { name?: unknown } | null)?.name;
@@ -227,14 +273,14 @@ export function createToolPins(tools: readonly unknown[]): ToolPins {
     if (listed === undefined) byName.set(name, [tool]);
     else listed.push(tool);
   }
-  return Object.fromEntries(
+  return new Map(
     [...byName].map(([name, listed]) => {
-      if (listed.length > 1) return [name, { [repeated]: sha256Hex(toCanonicalJson(listed)) }];
+      if (listed.length > 1) return [name, [[repeated, toCanonicalJson(listed)]]];
       const members = Object.entries(listed[0] as object).filter(
         ([key, value]) => key !== 'name' && value !== undefined,
       );
-      if (members.length > maxMembers) return [name, { [whole]: sha256Hex(toCanonicalJson(listed[0])) }];
-      return [name, Object.fromEntries(members.map(([key, value]) => [key, sha256Hex(toCanonicalJson(value))]))];
+      if (members.length > maxMembers) return [name, [[whole, toCanonicalJson(listed[0])]]];
+      return [name, members.map(([key, value]) => [key, toCanonicalJson(value)])];
     }),
   );
 }

@@ -250,6 +250,18 @@ export function diffServerPins(approved: ServerPins, now: ServerPins): PinChange
   return [...changes, ...values, ...diffFiles(approved, now), ...diffPackage(approved, now)];
 }
 
+/** Ignores a package that was fetched after the approval: the approval has no pin for it. */
+export function withoutLatePackage(now: ServerPins, approved: ServerPins): ServerPins {
+  if (now.kind !== 'stdio' || (approved.kind === 'stdio' && approved.package !== undefined)) return now;
+  const { package: _, ...rest } = now;
+  return rest;
+}
+
+/** Compares the pins without the folder: the file may move, but what runs may not change. */
+export function isSameServer(approved: ServerPins, now: ServerPins): boolean {
+  return toCanonicalJson({ ...approved, folder: '' }) === toCanonicalJson({ ...now, folder: '' });
+}
+
 type Stdio = Extract<ServerPins, { kind: 'stdio' }>;
 
 function diffProgram(approved: Stdio, now: Stdio): PinChange[] {
@@ -317,18 +329,19 @@ export function diffToolPins(pinned: ToolPins, now: ToolPins): ToolChange[] {
       return [{ tool, kind: 'added', changes: [createChange(place, 'is new since the approval')] }];
     if (after === undefined) return [{ tool, kind: 'removed', changes: [createChange(place, 'was removed')] }];
     const approved = listVariants(before);
-    const members = new Set(listVariants(after).flatMap((variant) => findChangedMembers(approved, variant)));
+    const members = new Set(listVariants(after).flatMap((variant) => findNearestPin(approved, variant).members));
     const changes = [...members].sort().map((member) => createChange(place, `${member} changed`));
     return changes.length === 0 ? [] : [{ tool, kind: 'changed', changes }];
   });
 }
 
-/** Finds the members in which a definition differs from the approved one that is most like it; none if one is equal. */
-function findChangedMembers(approved: readonly ToolPin[], now: ToolPin): readonly string[] {
-  const differences = approved.map((before) =>
-    [...new Set([...Object.keys(before), ...Object.keys(now)])].filter((member) => !isSameMember(before, now, member)),
-  );
-  return differences.reduce((least, each) => (each.length < least.length ? each : least));
+/** Finds the approved definition that is most like this one, and the members that differ; none if one is equal. */
+export function findNearestPin(approved: readonly ToolPin[], now: ToolPin) {
+  const pairs = approved.map((before) => {
+    const names = [...new Set([...Object.keys(before), ...Object.keys(now)])];
+    return { before, members: names.filter((member) => !isSameMember(before, now, member)) };
+  });
+  return pairs.reduce((nearest, each) => (each.members.length < nearest.members.length ? each : nearest));
 }
 
 function isSameMember(before: ToolPin, now: ToolPin, member: string): boolean {
