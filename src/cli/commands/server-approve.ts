@@ -7,13 +7,14 @@ import type { Log } from '../../observability/log/log.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { readStderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { assertApproved } from '../../upstreams/pins/approvals.ts';
+import { createToolDiffs } from '../../upstreams/pins/approved-texts.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
 import { describeCommand, describeRewriters, serverOrigin } from '../../upstreams/pins/show-server.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
 import { askConfirmation, isTerminal, printLines, yesFlag } from '../io/ask.ts';
 import type { ConfigPaths } from '../io/config-paths.ts';
 import { watchInstalls } from '../io/install-progress.ts';
-import { printData, renderPairs } from '../io/output.ts';
+import { printData, renderPairs, renderToolPart } from '../io/output.ts';
 import { showProgress } from '../io/progress.ts';
 import { loadServers, loadTargetServers, requireServer, type ServerSetup } from './server.ts';
 
@@ -139,7 +140,7 @@ async function approveTools(invocation: Invocation, declared: ServerSetup, serve
   const onInstall = watchInstalls(invocation);
   const inspecting = inspectServer({ config, dataDir: paths.dataDir, server, approvals, onInstall });
   const inspected = showProgress(`Starting ${name}`, inspecting);
-  const { tools, pins, missing } = await inspected.catch((error: unknown) => {
+  const { pins, texts, missing } = await inspected.catch((error: unknown) => {
     printFailure(invocation, server, error);
     throw error;
   });
@@ -147,21 +148,18 @@ async function approveTools(invocation: Invocation, declared: ServerSetup, serve
   const changes = approvals.toolsChanged(server, pins);
   if (changes.length === 0) return reportApproval(invocation, name, 'approved', 'already approved, with its tools.');
   printLines([`The tools of ${name} changed since they were approved:`]);
+  const describeParts = createToolDiffs({
+    ...{ approved: approvals.find(name)?.tools ?? {}, approvedTexts: approvals.texts.read(name) },
+    ...{ now: pins, nowTexts: texts },
+  });
   for (const change of changes) {
     printLines(change.changes.map(({ line }) => `  ${line}`));
-    if (change.kind !== 'removed') printLines(findDescriptions(tools, change.tool).map((line) => `      ${line}`));
+    printLines(describeParts(change).flatMap(renderToolPart));
   }
   if (!(await askConfirmation(invocation, `Show the tools of "${name}" to models like this?`)))
     return reportRefusal(name);
-  await approvals.pinTools(server, pins, { replace: true });
+  await approvals.pinTools(server, pins, { replace: true, texts });
   return reportApproval(invocation, name, 'approved', 'approved with these tools.');
-}
-
-function findDescriptions(tools: readonly unknown[], name: string): string[] {
-  return tools
-    .map((tool) => tool as { readonly name?: unknown; readonly description?: unknown })
-    .filter((tool) => tool.name === name && typeof tool.description === 'string')
-    .flatMap((tool) => (tool.description as string).split('\n'));
 }
 
 function reportRefusal(name: string): number {

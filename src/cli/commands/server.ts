@@ -14,7 +14,7 @@ import { isTerminal, printLines } from '../io/ask.ts';
 import { type ConfigPaths, loadConfiguration } from '../io/config-paths.ts';
 import { controlRequest, isUnreachable, runningGatewayRequest } from '../io/control-request.ts';
 import { announceConfiguration, findGateway } from '../io/find-gateway.ts';
-import { describeLastError, printData, renderPairs, renderTable } from '../io/output.ts';
+import { describeLastError, printData, renderChangedTools, renderPairs, renderTable } from '../io/output.ts';
 
 export interface ServerSetup {
   readonly paths: ConfigPaths;
@@ -80,7 +80,7 @@ function renderServer(server: ShownServer): string {
   ]);
   if (tools.length === 0) return pairs;
   const rows = tools.map((tool) => [toPlainLine(tool.name), tool.state, toPlainLine(tool.description ?? '-')]);
-  return `${pairs}\n\n${renderTable(['TOOL', 'STATE', 'DESCRIPTION'], rows, { keepWidth: ['TOOL', 'STATE'], states: ['STATE'] })}`;
+  return `${pairs}\n\n${renderTable(['TOOL', 'STATE', 'DESCRIPTION'], rows, { keepWidth: ['TOOL', 'STATE'], states: ['STATE'] })}${renderChangedTools(tools)}`;
 }
 
 function describeDefinition({ definition }: ShownServer): (readonly [string, string])[] {

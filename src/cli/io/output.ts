@@ -1,5 +1,5 @@
 import { styleText } from 'node:util';
-import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { escapeControls, toPlainLine } from '../../lib/text/escape-controls.ts';
 import type { Invocation } from '../command.ts';
 
 /** Prints data to stdout: as JSON with `--json`, else as text for people. */
@@ -211,4 +211,31 @@ export function paintText(style: Style, text: string, output: Output = process.s
 export function paintState(word: string, output: Output = process.stdout): string {
   const style = stateStyles.get(word.trim());
   return style === undefined ? escapeControls(word) : paintText(style, word, output);
+}
+
+interface ChangedMember {
+  readonly part: string;
+  readonly diff: string;
+  readonly note: string | null;
+}
+
+/** Renders what changed in a member of a tool. Its lines are text of the server. */
+export function renderToolPart({ part, diff, note }: ChangedMember): string[] {
+  const lines = diff.split('\n').filter((line) => line !== '' && !line.startsWith('@@'));
+  return [
+    `    ${toPlainLine(part)}:`,
+    ...(note === null ? [] : [`      (${note})`]),
+    ...lines.map((line) => `      ${escapeControls(line)}`),
+  ];
+}
+
+/** Renders the changes of those tools that have any, to be put below their table. */
+export function renderChangedTools(
+  tools: readonly { readonly name: string; readonly state: string; readonly parts: readonly ChangedMember[] }[],
+): string {
+  return tools
+    .filter(({ parts }) => parts.length > 0)
+    .flatMap(({ name, state, parts }) => ['', `${toPlainLine(name)} (${state}):`, ...parts.flatMap(renderToolPart)])
+    .map((line) => `\n${line}`)
+    .join('');
 }

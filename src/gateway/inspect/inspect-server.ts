@@ -23,7 +23,13 @@ import { createProcessSlots } from '../../upstreams/links/process-slots.ts';
 import { createSeals } from '../../upstreams/links/relay/seals.ts';
 import { readStderrLines, StderrLines } from '../../upstreams/links/upstream-errors.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
-import { createToolPins, mergeToolPins, type ToolPins } from '../../upstreams/pins/pinned-tools.ts';
+import {
+  createToolPins,
+  createToolTexts,
+  mergeToolPins,
+  type ToolPins,
+  type ToolTexts,
+} from '../../upstreams/pins/pinned-tools.ts';
 import type { FindFetchedPackage } from '../../upstreams/pins/server-pins.ts';
 import { type Sandbox, withSandbox } from '../assembly/open-sandbox.ts';
 import { askAsModern, askOverLink, createDescription } from '../routing/server-callers.ts';
@@ -43,6 +49,8 @@ export interface ServerInspection {
    */
   readonly tools: readonly unknown[];
   readonly pins: ToolPins;
+  /** The texts behind the pins. */
+  readonly texts: ToolTexts;
   /** The reason why the tools for clients with more capabilities are missing. */
   readonly missing: string | undefined;
   /** The number of tools that were left out because they can be read in several ways. */
@@ -151,19 +159,21 @@ async function addToolsOfOthers(
   server: ServerDefinition,
   plain: ListedTools,
   list: (capabilities: string) => Promise<ListedTools>,
-): Promise<Pick<ServerInspection, 'tools' | 'pins' | 'unsound' | 'missing'>> {
+): Promise<Pick<ServerInspection, 'tools' | 'pins' | 'texts' | 'unsound' | 'missing'>> {
   const parse = (texts: readonly string[]) => texts.map((text) => JSON.parse(text) as unknown);
   const tools = parse(plain.texts);
   const pins = createToolPins(tools);
-  const found = { tools, pins, unsound: plain.unsound, missing: undefined };
+  const found = { tools, pins, texts: createToolTexts([tools]), unsound: plain.unsound, missing: undefined };
   if (server.source === 'operator') return found;
   try {
     const wide = await list(createWidestCapabilities(server.push));
     const known = new Set(plain.texts);
+    const others = parse(wide.texts);
     return {
       ...found,
       tools: parse([...plain.texts, ...wide.texts.filter((text) => !known.has(text))]),
-      pins: mergeToolPins([pins, createToolPins(parse(wide.texts))]),
+      pins: mergeToolPins([pins, createToolPins(others)]),
+      texts: createToolTexts([tools, others]),
       unsound: Math.max(plain.unsound, wide.unsound),
     };
   } catch (error) {

@@ -1,13 +1,16 @@
 import { describeRestrictions, type ToolRestrictions } from '../../config/load/describe-config.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
+import { escapeControls } from '../../lib/text/escape-controls.ts';
+import { formatUnifiedDiff } from '../../lib/text/line-diff.ts';
 import { scrubSecrets } from '../../observability/log/scrub.ts';
 import type { LoginAdmin } from '../../upstreams/auth/login-admin.ts';
 import type { CachedOffer } from '../../upstreams/catalog/catalog-file.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Approvals } from '../../upstreams/pins/approvals.ts';
-import { checkTools, mergeToolPins } from '../../upstreams/pins/pinned-tools.ts';
-import type { FetchedPackagePin, ServerPins } from '../../upstreams/pins/server-pins.ts';
+import { createToolDiffs, type ToolPart } from '../../upstreams/pins/approved-texts.ts';
+import { checkTools, createToolTexts, mergeToolPins, type ToolPins } from '../../upstreams/pins/pinned-tools.ts';
+import type { FetchedPackagePin, ServerPins, ToolChange } from '../../upstreams/pins/server-pins.ts';
 import { hideArguments, hideSecrets, hideUrlValues } from '../../upstreams/pins/show-server.ts';
 
 /** The command or address of a server without values of variables, headers and URL queries. */
@@ -45,6 +48,8 @@ interface ToolView {
   readonly state: ToolState;
   readonly description: string | null;
   readonly changes: readonly string[];
+  /** The members that an approval would change. */
+  readonly parts: readonly Pick<ToolPart, 'part' | 'diff' | 'note'>[];
 }
 
 /** The facts about a server that an operator can see without starting it. */
@@ -63,6 +68,8 @@ export interface ServerDetails {
 const maxTools = 2000;
 const maxNameLength = 256;
 const maxDescriptionLength = 2000;
+/** The most characters of the changes of all tools together: the console asks for them every few seconds. */
+const maxPartsLength = 200_000;
 
 interface DetailSources {
   readonly config: Config;
@@ -124,6 +131,7 @@ function describeTools(server: ServerDefinition, approvals: Approvals, offers: r
   const changes = new Map(changed.map((change) => [change.tool, change]));
   const removed = offers.length === 0 ? [] : changed.filter(({ kind }) => kind === 'removed').map(({ tool }) => tool);
   const descriptions = readDescriptions(offers);
+  const describeParts = createPartsView(server.name, approvals, offers, { changed, merged });
   const states = { added: 'new', changed: 'changed', removed: 'removed' } as const;
   const names = new Set([...Object.keys(merged), ...unsound, ...removed]);
   return [...names]
@@ -133,12 +141,71 @@ function describeTools(server: ServerDefinition, approvals: Approvals, offers: r
       const change = changes.get(name);
       const known = change === undefined ? 'approved' : states[change.kind];
       return {
-        name: name.slice(0, maxNameLength),
+        name: cutName(name),
         state: unsound.has(name) ? 'withheld' : isPinned ? known : 'not pinned',
         description: descriptions.get(name) ?? null,
         changes: change?.changes.map(({ line }) => line.slice(0, maxDescriptionLength)) ?? [],
+        parts: change === undefined ? [] : describeParts(change),
       };
     });
+}
+
+/** Returns a function that shows what changed in a tool. Lists that were made with credentials of a user are left out. */
+function createPartsView(
+  name: string,
+  approvals: Approvals,
+  offers: readonly CachedOffer[],
+  { changed, merged }: { readonly changed: readonly ToolChange[]; readonly merged: ToolPins },
+): (change: ToolChange) => ToolView['parts'] {
+  if (changed.length === 0) return () => [];
+  const wanted = new Set<unknown>(changed.map(({ tool }) => tool));
+  const listings = offers
+    .filter(({ owner }) => owner.hasCredentials === undefined)
+    .map(({ offer }) => checkTools(offer).tools.map((text) => JSON.parse(text) as { readonly name?: unknown }))
+    .map((tools) => tools.filter((tool) => wanted.has(tool.name)));
+  const describe = createToolDiffs({
+    ...{ approved: approvals.find(name)?.tools ?? {}, approvedTexts: approvals.texts.read(name) },
+    ...{ now: merged, nowTexts: createToolTexts(listings) },
+    ...{ hide: scrubSecrets, maxCharacters: maxPartsLength },
+  });
+  return (change) => describe(change).map(({ part, diff, note }) => ({ part: cutName(part), diff, note }));
+}
+
+/** Describes what differs between two definitions line by line, with the lines that stay the same. */
+export function diffDefinitions(approved: ServerPins, now: ServerPins): string {
+  const [before, after] = [listDefinition(approved), listDefinition(now)];
+  const lines = after.map(({ shown, raw }) => {
+    const isHidden = before.some((each) => each.shown === shown) && !before.some((each) => each.raw === raw);
+    return isHidden ? `${shown} (changed)` : shown;
+  });
+  const join = (texts: readonly string[]) => texts.map((line) => `${escapeControls(line)}\n`).join('');
+  return formatUnifiedDiff(join(before.map(({ shown }) => shown)), join(lines)).text;
+}
+
+/** Lists the parts of a definition: as they may be shown, and as they are. */
+function listDefinition(pins: ServerPins): { readonly shown: string; readonly raw: string }[] {
+  const view = describeDefinition(pins);
+  const listNames = (what: string, hashes: Readonly<Record<string, string>>) =>
+    Object.keys(hashes)
+      .sort()
+      .map((name) => ({ shown: `${what} ${name}`, raw: `${what} ${name} ${hashes[name]}` }));
+  if (view.kind === 'http' || pins.kind === 'http') {
+    if (view.kind !== 'http' || pins.kind !== 'http') return [];
+    return [{ shown: `url ${view.url}`, raw: `url ${pins.url}` }, ...listNames('header', pins.headers)];
+  }
+  const known = (text: string) => ({ shown: text, raw: text });
+  return [
+    { shown: `command ${view.command}`, raw: `command ${pins.command}` },
+    known(`program ${view.program ?? view.problem}`),
+    ...view.args.map((arg, at) => ({ shown: `argument ${arg}`, raw: `argument ${pins.args[at]}` })),
+    ...listNames('variable', pins.env),
+    ...view.files.map(({ path, leadsTo, sha256 }) =>
+      known(`file ${path}${path === leadsTo ? '' : ` → ${leadsTo}`} (sha256 ${sha256})`),
+    ),
+    ...(view.package === null
+      ? []
+      : [known(`package ${view.package.name} ${view.package.version} (${view.package.integrity})`)]),
+  ];
 }
 
 /** Reads the descriptions of tools. A list that was made with the credentials of a user may repeat them: it is left out. */
@@ -156,6 +223,10 @@ function readDescriptions(offers: readonly CachedOffer[]): Map<string, string> {
     }
   }
   return found;
+}
+
+function cutName(name: string): string {
+  return name.slice(0, maxNameLength);
 }
 
 /** Shortens the text of a server and removes what looks like a credential. */

@@ -4,20 +4,23 @@ import { withTimeout } from '../../lib/async/timeout.ts';
 import { sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import type { ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, assertApproved } from '../../upstreams/pins/approvals.ts';
-import { findPinProblem, type ToolPins } from '../../upstreams/pins/pinned-tools.ts';
+import { createToolDiffs, limitTexts, type ToolPart } from '../../upstreams/pins/approved-texts.ts';
+import { findPinProblem, type ToolPins, type ToolTexts } from '../../upstreams/pins/pinned-tools.ts';
 import { describeUnpinned } from '../../upstreams/pins/server-pins.ts';
 import { describeRewriters, hideSecrets, renderVariable } from '../../upstreams/pins/show-server.ts';
 import type { Sandbox } from '../assembly/open-sandbox.ts';
 import { type ServerCheck, summarizeFailure, summarizeInspection } from '../inspect/check-server.ts';
 import { inspectInSandbox, type ServerInspection } from '../inspect/inspect-server.ts';
-import { type DefinitionView, describeDefinition, hashPins } from './describe-server.ts';
+import { type DefinitionView, describeDefinition, diffDefinitions, hashPins } from './describe-server.ts';
 
 /** A tool that differs from the approved one. */
 interface ReviewedTool {
   readonly tool: string;
   readonly kind: 'added' | 'changed' | 'removed';
   readonly changes: readonly string[];
-  /** Its present description. The approved one is not stored, only its hash. */
+  /** The members that differ, or all members of a new or removed tool. */
+  readonly parts: readonly ToolPart[];
+  /** Its present description. */
   readonly description: string | null;
   readonly isShortened: boolean;
 }
@@ -32,6 +35,8 @@ export interface ServerReview {
   /** The differences between the server and its approval. */
   readonly changes: readonly string[];
   readonly definition: DefinitionView;
+  /** The lines of the definition that changed since the approval; null if there was no approval or no change. */
+  readonly definitionDiff: string | null;
   /** Its variables. Values that look like credentials are replaced by `…`. */
   readonly env: readonly { readonly name: string; readonly value: string }[];
   /** Things that may decide what runs but are not pinned, and files that a session could replace. */
@@ -59,6 +64,11 @@ export interface ServerReviews {
   approve(server: ServerDefinition, seen: ReviewedHashes): Promise<'not needed' | 'approved'>;
 }
 
+interface ShownTools {
+  readonly pins: ToolPins;
+  readonly texts: ToolTexts;
+}
+
 interface ReviewParts {
   readonly config: () => Config;
   readonly approvals: Approvals;
@@ -74,7 +84,7 @@ const maxDescriptionLength = 20_000;
 
 export function createServerReviews({ config, approvals, openSandbox }: ReviewParts): ServerReviews {
   /** The tools that were shown, by the hashes of the review. Exactly these are pinned, whatever the server lists later. */
-  const shownTools = new Map<string, ToolPins>();
+  const shownTools = new Map<string, ShownTools>();
   let running = 0;
 
   async function inspect(server: ServerDefinition): Promise<ServerInspection> {
@@ -103,8 +113,8 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
     }
   }
 
-  function rememberTools(key: string, pins: ToolPins): void {
-    shownTools.set(key, pins);
+  function rememberTools(key: string, shown: ShownTools): void {
+    shownTools.set(key, shown);
     for (const oldest of shownTools.keys()) {
       if (shownTools.size <= maxReviews) break;
       shownTools.delete(oldest);
@@ -113,7 +123,7 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
 
   /** Lists the tools of an approved server and compares them with the approved ones. */
   async function reviewTools(server: ServerDefinition, pinsHash: string) {
-    const { tools, pins, missing } = await inspect(server);
+    const { tools, pins, texts, missing } = await inspect(server);
     const notes = missing === undefined ? [] : [`Tools for clients with more capabilities are not listed: ${missing}`];
     const changes = approvals.toolsChanged(server, pins);
     const problem = findPinProblem(pins);
@@ -121,11 +131,19 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
     if (problem !== undefined)
       return { tools: [], notes: [...notes, `The tools cannot be approved: ${problem}.`], toolsHash: null };
     const toolsHash = sha256Hex(toCanonicalJson(pins));
-    rememberTools(reviewKey(server, { definitionHash: server.definitionHash, pinsHash, toolsHash }), pins);
-    const shown = changes.map(({ tool, kind, changes: lines }) => {
+    rememberTools(reviewKey(server, { definitionHash: server.definitionHash, pinsHash, toolsHash }), {
+      pins,
+      texts: limitTexts(texts),
+    });
+    const describeParts = createToolDiffs({
+      ...{ approved: approvals.find(server.name)?.tools ?? {}, approvedTexts: approvals.texts.read(server.name) },
+      ...{ now: pins, nowTexts: texts },
+    });
+    const shown = changes.map((change) => {
+      const { tool, kind, changes: lines } = change;
       const description = kind === 'removed' ? null : readDescription(tools, tool);
       return {
-        ...{ tool, kind, changes: lines.map(({ line }) => line) },
+        ...{ tool, kind, changes: lines.map(({ line }) => line), parts: describeParts(change) },
         description: description?.slice(0, maxDescriptionLength).replace(/\p{Surrogate}/gu, '') ?? null,
         isShortened: (description?.length ?? 0) > maxDescriptionLength,
       };
@@ -154,6 +172,7 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
         isApproved && approvals.hasPinnedTools(server.name)
           ? await reviewTools(server, pinsHash)
           : { tools: [], notes: [], toolsHash: null };
+      const approved = server.source === 'operator' ? undefined : approvals.find(server.name);
       const approvedAt = approvals.list().find(({ name }) => name === server.name)?.approvedAt ?? null;
       const rewriters = describeRewriters(pins, config()).map((line) => line.trim());
       return {
@@ -162,6 +181,7 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
         approvedAt: server.source === 'operator' ? null : approvedAt,
         changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => hideSecrets(line)),
         definition: describeDefinition(pins),
+        definitionDiff: (approved === undefined ? '' : diffDefinitions(approved.pinned, pins)) || null,
         env:
           server.kind === 'http' ? [] : Object.entries(server.env).map(([name, value]) => renderVariable(name, value)),
         notes: [...fetched, ...describeUnpinned(pins, server).map(hideSecrets), ...rewriters, ...listed.notes],
@@ -183,9 +203,9 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
         return 'approved';
       }
       if (seen.toolsHash === undefined || seen.toolsHash === null) return 'approved';
-      const tools = shownTools.get(reviewKey(server, seen));
-      if (tools === undefined) throw new AmbitError('APPROVAL_STALE');
-      await approvals.pinTools(server, tools, { replace: true });
+      const shown = shownTools.get(reviewKey(server, seen));
+      if (shown === undefined) throw new AmbitError('APPROVAL_STALE');
+      await approvals.pinTools(server, shown.pins, { replace: true, texts: shown.texts });
       return 'approved';
     },
   };

@@ -1,6 +1,7 @@
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { appendFileSync, copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { diffDefinitions } from '../../../src/gateway/server-admin/describe-server.ts';
 import { sendModern } from '../../journeys/raw-mcp-client.ts';
 import { repository } from '../../journeys/start-ambit.ts';
 import { type AdminGateway, openAdminGateway } from './admin-gateway.ts';
@@ -91,6 +92,16 @@ test('tools that changed are shown with their state, and approved as they were r
   const changed = await review('offered');
   expect(changed.tools.map(({ tool, kind }) => `${tool} ${kind}`)).toEqual(['erase added', 'read changed']);
   expect(changed.tools[1]).toMatchObject({ isShortened: false, description: `Reads and sends. ${hidden}` });
+  expect(changed.tools[1]?.parts).toEqual([
+    {
+      ...{ part: 'description', before: 'Reads.', after: `Reads and sends. ${hidden}`, note: null },
+      diff: `@@ -1 +1 @@\n-Reads.\n+Reads and sends. ${hidden}\n`,
+    },
+  ]);
+  expect(changed.tools[0]?.parts).toMatchObject([
+    { part: 'description', before: null, after: 'Reads.', diff: '@@ -0,0 +1 @@\n+Reads.\n' },
+    { part: 'inputSchema', before: null, note: null, diff: expect.stringContaining('+  "type": "object"\n') },
+  ]);
   expect((await check('offered')).changes).toEqual(expect.arrayContaining([expect.stringContaining('description')]));
   const { definitionHash, pinsHash, toolsHash } = changed;
   const unseen = await approve('offered', { definitionHash, pinsHash, toolsHash: '0'.repeat(64) });
@@ -102,6 +113,60 @@ test('tools that changed are shown with their state, and approved as they were r
     'erase removed',
     'read changed',
   ]);
+});
+
+test('S2: a schema that changed is shown in the review and in the lists of the server', async () => {
+  await approveReviewed('offered');
+  const tool = { ...read, description: 'Reads and deletes.' };
+  writeOffer({
+    ...tool,
+    inputSchema: { type: 'object', properties: { send: { description: 'Send sk-abcdefghijklmnopqrst' } } },
+  });
+  const [changed, ...others] = (await review('offered')).tools;
+  expect([changed?.changes, others]).toEqual([['tool read: inputSchema changed'], []]);
+  expect(changed?.parts).toMatchObject([{ part: 'inputSchema', before: '{\n  "type": "object"\n}', note: null }]);
+  expect(changed?.parts[0]?.diff).toContain('+      "description": "Send sk-abcdefghijklmnopqrst"\n');
+  const { token } = await admin.gateway.createSession({ trustLevel: 'direct' });
+  const answer = await sendModern(`${admin.url}/mcp/offered`, token, { method: 'tools/list' });
+  expect(await answer.next()).not.toContain('Reads');
+  const listed = (await show('offered')).tools.find(({ name }) => name === 'read');
+  expect(listed).toMatchObject({ state: 'changed', parts: [{ part: 'inputSchema', note: null }] });
+  // Everybody who may see servers sees this, so what looks like a credential is replaced.
+  expect(listed?.parts[0]?.diff).toContain('+      "description": "Send [secret]"\n');
+});
+
+test('S2: what changed in a definition is shown line by line, without values and credentials', async () => {
+  expect((await review('offered')).definitionDiff).toBeNull();
+  appendFileSync(script(), '// One line more.\n');
+  const { definitionDiff } = await review('offered');
+  expect(definitionDiff).toMatch(/^-file \S+server\.mjs \(sha256 \w{64}\)\n\+file \S+server\.mjs \(sha256 \w{64}\)$/m);
+  expect(definitionDiff).not.toMatch(/hunter2|sk-secret/);
+  await approveReviewed('offered');
+
+  const folder = '/project';
+  const stdio = { kind: 'stdio', folder, command: 'node', program: { path: '/bin/node', real: '/bin/node' } } as const;
+  const before = { ...stdio, args: ['--token', 'first-1'], env: { A: 'h1', B: 'h2' }, files: [] };
+  const after = { ...stdio, args: ['-v\n', '--token', 'second-2'], env: { A: 'h3', C: 'h2' }, files: [] };
+  expect(diffDefinitions(before, before)).toBe('');
+  expect(diffDefinitions(before, after).split('\n').slice(1, -1)).toEqual([
+    ' command node',
+    ' program /bin/node',
+    '+argument -v\\u000a',
+    ' argument --token',
+    '-argument …',
+    '-variable A',
+    '-variable B',
+    '+argument … (changed)',
+    '+variable A (changed)',
+    '+variable C',
+  ]);
+  const http = { kind: 'http', folder, url: 'https://example.com/mcp?key=one', headers: { X: 'h1' } } as const;
+  expect(diffDefinitions(http, { ...http, url: 'https://example.com/mcp?key=two', headers: { X: 'h2' } })).toBe(
+    [
+      ...['@@ -1,2 +1,2 @@', '-url https://example.com/mcp?key=…', '-header X'],
+      ...['+url https://example.com/mcp?key=… (changed)', '+header X (changed)', ''],
+    ].join('\n'),
+  );
 });
 
 test('no value of a variable, header, query or secret argument is shown', async () => {

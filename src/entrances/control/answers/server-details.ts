@@ -69,6 +69,17 @@ const definition = z
   ])
   .describe('Command or URL of the server, without values of variables and headers.');
 
+const toolPart = z.object({
+  part: z.string().describe('Member of the tool, such as "description" or "inputSchema".'),
+  diff: z
+    .string()
+    .describe('Changed lines, with "+" or "-" before each. A new or removed member is whole. JSON is indented.'),
+  note: z
+    .string()
+    .nullable()
+    .describe('Reason why something is not shown, such as an approved text that was not kept.'),
+});
+
 const serverTool = z.object({
   name: z.string(),
   state: z
@@ -81,6 +92,7 @@ const serverTool = z.object({
     .nullable()
     .describe('Text of the server, up to 2,000 characters; null if it has none, or a list with credentials has it.'),
   changes: stringListSchema.describe('Differences to the approved definition.'),
+  parts: listOf(toolPart).describe('What changed in the tool. Text that looks like a credential is replaced.'),
 });
 
 export const serverDetails = serverOverview.extend({
@@ -125,6 +137,12 @@ export const serverReview = z.object({
   approvedAt: instantSchema.nullable(),
   changes: stringListSchema.describe('Differences between the server and its approval.'),
   definition,
+  definitionDiff: z
+    .string()
+    .nullable()
+    .describe(
+      'Lines of the definition that changed since the approval, with "+" or "-" before each; null if there are none. Credentials are replaced by "…".',
+    ),
   env: listOf(z.object({ name: z.string(), value: z.string() })).describe(
     'Variables. A value that looks like a credential is replaced by "…".',
   ),
@@ -136,7 +154,16 @@ export const serverReview = z.object({
       tool: z.string(),
       kind: z.enum(['added', 'changed', 'removed']),
       changes: stringListSchema,
-      description: z.string().nullable().describe('Present text of the server. The approved one is not stored.'),
+      parts: listOf(
+        toolPart.extend({
+          before: z
+            .string()
+            .nullable()
+            .describe('Approved text, up to 20,000 characters; null if there was none or it was not kept.'),
+          after: z.string().nullable().describe('Present text, up to 20,000 characters; null if it was removed.'),
+        }),
+      ).describe('Members that differ. For a new or removed tool all members.'),
+      description: z.string().nullable().describe('Present description.'),
       isShortened: z.boolean().describe('The description is longer than 20,000 characters.'),
     }),
   ).describe('Tools that differ from the approved ones.'),
