@@ -4,9 +4,11 @@ import { type AnswerOf, request } from '../api/request.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Facts } from '../parts/card.tsx';
 import { ActionDialog } from '../parts/dialog.tsx';
+import { Diff } from '../parts/diff.tsx';
 import { ErrorNotice, Notice } from '../parts/notice.tsx';
-import { Lines, Text } from '../parts/text.tsx';
+import { Text } from '../parts/text.tsx';
 import { ServerDefinition } from './server-definition.tsx';
+import { ToolParts } from './tool-parts.tsx';
 
 type Review = AnswerOf<'POST /api/v1/servers/{id}/review'>;
 
@@ -60,7 +62,7 @@ export function ApproveDialog({ name, onClose, onDone }: ApproveDialogProps) {
 }
 
 function ReviewedServer({ review }: { readonly review: Review }) {
-  const { changes, env, notes, tools, toolsHash } = review;
+  const { changes, definitionDiff, env, notes, tools, toolsHash } = review;
   return (
     <>
       <p>
@@ -75,6 +77,7 @@ function ReviewedServer({ review }: { readonly review: Review }) {
           ))}
         </Notice>
       )}
+      {definitionDiff !== null && <Diff patch={definitionDiff} isOneText label="Changes of the definition" />}
       <ServerDefinition details={review} />
       {env.length > 0 && <Facts rows={env.map(({ name, value }) => [name, <Text value={value} />] as const)} />}
       {notes.map((note) => (
@@ -91,7 +94,7 @@ function ReviewedServer({ review }: { readonly review: Review }) {
         </p>
       ) : (
         <ul class="server-tools">
-          {tools.map(({ tool, kind, changes: differences, description, isShortened }) => (
+          {tools.map(({ tool, kind, changes: differences, parts }) => (
             <li key={tool}>
               <code>
                 <Text value={tool} max={120} />
@@ -102,7 +105,7 @@ function ReviewedServer({ review }: { readonly review: Review }) {
                   <Text value={difference} />
                 </p>
               ))}
-              {description !== null && <Lines value={isShortened ? `${description}…` : description} max={2000} />}
+              <ToolParts tool={tool} parts={parts} />
             </li>
           ))}
         </ul>

@@ -7,6 +7,7 @@ import { Empty } from '../parts/notice.tsx';
 import { Table } from '../parts/table.tsx';
 import { Text } from '../parts/text.tsx';
 import type { ServerDetails } from './server-view.tsx';
+import { ToolParts } from './tool-parts.tsx';
 
 const tones: Readonly<Record<string, Tone>> = {
   approved: 'good',
@@ -52,9 +53,11 @@ export function ServerTools({ details }: { readonly details: ServerDetails }) {
               caption="Tools"
               rows={rows.slice(0, maxRows)}
               keyOf={({ name }) => name}
+              isStacked
               columns={[
                 {
                   label: 'Tool',
+                  isTitle: true,
                   cell: ({ name }) => (
                     <code>
                       <Text value={name} max={120} />
@@ -64,16 +67,23 @@ export function ServerTools({ details }: { readonly details: ServerDetails }) {
                 { label: 'State', cell: ({ state }) => <Badge tone={tones[state] ?? 'plain'}>{state}</Badge> },
                 {
                   label: 'Description of the server',
-                  from: 'tablet',
-                  cell: ({ description, changes }) => (
-                    <>
+                  cell: ({ name, description, changes, parts }) => (
+                    <div>
                       <Text value={description ?? ''} max={160} />
                       {changes.map((change) => (
                         <p key={change} class="muted">
                           <Text value={change} />
                         </p>
                       ))}
-                    </>
+                      {parts.length > 0 && (
+                        <details>
+                          <summary>
+                            What changed in <Text value={name} max={40} />
+                          </summary>
+                          <ToolParts tool={name} parts={parts} />
+                        </details>
+                      )}
+                    </div>
                   ),
                 },
               ]}

@@ -12,6 +12,6 @@ createInterface({ input: process.stdin }).on('line', (line) => {
     say(id, { protocolVersion: params.protocolVersion, capabilities: { tools: {} }, serverInfo });
   } else if (method === 'tools/list') {
     const tools = JSON.parse(readFileSync(join(import.meta.dirname, 'tools.json'), 'utf8'));
-    say(id, { tools: tools.map((tool) => ({ ...tool, inputSchema: { type: 'object' } })) });
+    say(id, { tools: tools.map((tool) => ({ inputSchema: { type: 'object' }, ...tool })) });
   } else if (id !== undefined) say(id, { content: [{ type: 'text', text: 'done' }] });
 });
