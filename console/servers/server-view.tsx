@@ -14,6 +14,7 @@ import { ApproveDialog } from './approve-server.tsx';
 import { CheckDialog } from './check-server.tsx';
 import { requireReload } from './require-reload.ts';
 import { ServerDefinition } from './server-definition.tsx';
+import { ServerErrors } from './server-errors.tsx';
 import { ApprovalBadge } from './server-list.tsx';
 import { ServerLog } from './server-log.tsx';
 import { ServerProcesses } from './server-processes.tsx';
@@ -65,7 +66,7 @@ function ServerState({ details }: { readonly details: ServerDetails }) {
 }
 
 function OneServer({ details }: { readonly details: ServerDetails }) {
-  const { name, approval, changes, lastError } = details;
+  const { name, approval, changes, lastError, transport } = details;
   const needsApproval = approval === 'unapproved' || approval === 'changed';
   return (
     <>
@@ -105,6 +106,7 @@ function OneServer({ details }: { readonly details: ServerDetails }) {
       </div>
       <ServerTools details={details} />
       <ServerProcesses name={name} />
+      {transport === 'stdio' && <ServerErrors name={name} after={lastError?.at} />}
       <ServerLog name={name} />
       <SameData command={`ambit server show ${name} --json`} path={`/api/v1/servers/${encodeURIComponent(name)}`} />
     </>

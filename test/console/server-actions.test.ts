@@ -148,6 +148,29 @@ describe.runIf(hasChromium())('servers in the console', () => {
     expect((await askServer('clock')).approval).toBe('approved');
   });
 
+  test('U2: reads the last errors of a server, each with the stderr of its own process', async () => {
+    const { main } = hands;
+    const session = await gateway.session({ servers: ['broken'] });
+    await gateway.call(session, 'broken__anything');
+    await ui.visit('/servers');
+    await ui.visit('/servers/broken');
+    const card = main.locator('section.card', { has: ui.page.getByRole('heading', { name: 'Last errors' }) });
+    const newest = card.getByRole('listitem').first();
+    await newest.getByText(/Process \d+ of server broken ended with code 3/).waitFor();
+    await newest.getByText('The database cannot be opened.', { exact: true }).waitFor();
+    expect(await card.getByRole('listitem').count()).toBeGreaterThan(1);
+    expect(await newest.getByRole('link').getAttribute('href')).toBe(`#/sessions/${session.id}`);
+    const second = card.getByRole('listitem').nth(1);
+    expect(await second.getByText('The database cannot be opened.').count()).toBe(0);
+    await second.getByText('Stderr of process').click();
+    await second.getByText('The database cannot be opened.', { exact: true }).waitFor();
+    await card.getByRole('link', { name: 'All lines about its processes' }).click();
+    await main
+      .getByText(/Process \d+ of server broken ended/)
+      .first()
+      .waitFor();
+  });
+
   test('U2: opens the view of a server that is gone, and is led back', async () => {
     const { main, row } = hands;
     await ui.visit('/servers');
