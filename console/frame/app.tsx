@@ -6,6 +6,7 @@ import { ErrorNotice } from '../parts/notice.tsx';
 import { givenCode } from '../sign-in/given-code.ts';
 import { SignIn } from '../sign-in/sign-in.tsx';
 import { signedIn } from '../sign-in/signed-in.ts';
+import { focusHeading } from './focus-heading.ts';
 import { Header } from './header.tsx';
 import { Navigation } from './navigation.tsx';
 import { askedPath, askedRoute, showAskedRoute } from './route.ts';
@@ -79,12 +80,5 @@ function useShownView(shown: Signal<Shown | undefined>): void {
     return () => {
       isCurrent = false;
     };
-  });
-}
-
-function focusHeading(): void {
-  requestAnimationFrame(() => {
-    scrollTo({ top: 0 });
-    document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true });
   });
 }

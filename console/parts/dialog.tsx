@@ -58,12 +58,15 @@ export function Dialog({ title, onClose, children, isWide }: DialogProps) {
 
 /** Gives the focus to the first place that can have it. A menu that has closed hides the button that was in it. */
 function returnFocus(opener: Element | null): void {
-  const places = [opener, opener?.closest('details')?.querySelector('summary'), document.querySelector('main h1')];
-  for (const place of places) {
+  for (const place of [opener, opener?.closest('details')?.querySelector('summary')]) {
     if (!(place instanceof HTMLElement) || place === document.body) continue;
     place.focus();
-    if (document.activeElement === place) return;
+    if (document.activeElement === place) break;
   }
+  // The button may be about to leave the page, as "End…" does with the session.
+  requestAnimationFrame(() => {
+    if (document.activeElement === document.body) document.querySelector<HTMLElement>('main h1')?.focus();
+  });
 }
 
 interface ActionDialogProps {
