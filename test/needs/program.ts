@@ -27,6 +27,7 @@ const needs = {
     packages: ['chromium'],
     tests: 'the tests of the web console',
   },
+  script: { find: () => onPath('script'), packages: ['bsdutils'], tests: 'the test of "ambit serve" on a terminal' },
   jq: { find: () => onPath('jq'), packages: ['jq'], tests: 'the lines of the docs that use jq' },
   python3: { find: () => onPath('python3'), packages: ['python3'], tests: 'the lines of the docs that use Python' },
   // Debian installs the library for its own Python, which may not be the first on PATH.
