@@ -1,5 +1,5 @@
 import { useRequest } from '../api/use-request.ts';
-import { readQuery } from '../frame/route.ts';
+import { hrefOf, readQuery } from '../frame/route.ts';
 import { Card } from '../parts/card.tsx';
 import { Filters, TextFilter } from '../parts/filters.tsx';
 import { plural } from '../parts/format.ts';
@@ -36,7 +36,7 @@ export function PreviewTab({ policies, objectives }: PolicyTabProps) {
         <Card>
           <Empty title="Choose a user.">
             The preview shows what the model gets in a session of this user, and why. Choose a workspace to see its
-            policies too.
+            policies too. <a href={hrefOf(['people'])}>Show all users</a>
           </Empty>
         </Card>
       ) : (
@@ -101,7 +101,10 @@ function Preview({ of: { teams, policies, objectives, block } }: { readonly of: 
         </p>
         <Card title="Policies" aside={`${given} of ${policies.length} given`} isFlush>
           {policies.length === 0 ? (
-            <Empty title="No policy applies." />
+            <Empty title="No policy applies.">
+              A policy applies to everybody, or to one user, team or workspace.{' '}
+              <a href={hrefOf(['policies'])}>Show all policies</a>
+            </Empty>
           ) : (
             <Table
               caption="Policies with their outcome"
@@ -114,7 +117,9 @@ function Preview({ of: { teams, policies, objectives, block } }: { readonly of: 
         </Card>
         <Card title="Objectives" aside={plural(objectives.length, 'objective')} isFlush>
           {objectives.length === 0 ? (
-            <Empty title="No objective applies." />
+            <Empty title="No objective applies.">
+              <a href={hrefOf(['policies'], { tab: 'objectives' })}>Show all objectives</a>
+            </Empty>
           ) : (
             <Table caption="Objectives" rows={objectives} keyOf={({ id }) => id} columns={objectiveColumns} isStacked />
           )}

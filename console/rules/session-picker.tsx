@@ -56,7 +56,12 @@ function SessionChoice({ sessions, hasMore }: { readonly sessions: readonly Sess
         {listed.map((session) => (
           <SessionOption key={session.id} session={session} isChosen={session === current} />
         ))}
-        {listed.length === 0 && <p class="muted">{sessions.length === 0 ? noSessions : 'No live session matches.'}</p>}
+        {listed.length === 0 && sessions.length > 0 && <p class="muted">No live session matches. Search for less.</p>}
+        {listed.length === 0 && sessions.length === 0 && (
+          <p class="muted">
+            There is no live session. Open one with <code>ambit session create</code>
+          </p>
+        )}
       </div>
       <p class="field-hint" role="status">
         {plural(found.length, 'session')}
@@ -71,8 +76,6 @@ function SessionChoice({ sessions, hasMore }: { readonly sessions: readonly Sess
     </>
   );
 }
-
-const noSessions = 'There is no live session. Open one with: ambit session create';
 
 function SessionOption({ session, isChosen }: { readonly session: Session; readonly isChosen: boolean }) {
   const { id, name, userId, workspaceId, trustLevel } = session;

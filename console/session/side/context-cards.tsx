@@ -96,7 +96,13 @@ function formatValue(name: string, value: unknown): string {
 }
 
 function SessionServers({ servers, tools }: Pick<Context, 'servers' | 'tools'>) {
-  if (servers.length === 0) return <p class="muted">The configuration has no servers.</p>;
+  if (servers.length === 0) {
+    return (
+      <p class="muted">
+        The configuration has no servers. <a href={hrefOf(['servers'])}>Add one in the view of servers</a>
+      </p>
+    );
+  }
   return (
     <ul class="session-list">
       {servers.map(({ name, available, rule, reason, problem }) => {

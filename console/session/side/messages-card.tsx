@@ -14,7 +14,9 @@ export function MessagesCard({ id, after }: SessionPartProps) {
       <Answer of={inbox}>
         {({ messages, next }) =>
           messages.length === 0 ? (
-            <p class="muted">No message waits.</p>
+            <p class="muted">
+              No message waits. Other sessions send one with the tool <code>session_send_message</code>.
+            </p>
           ) : (
             <>
               <ul class="session-list">

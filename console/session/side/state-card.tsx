@@ -14,7 +14,9 @@ export function StateCard({ id, after }: SessionPartProps) {
       <Answer of={state}>
         {({ keys, next }) =>
           keys.length === 0 ? (
-            <p class="muted">No tool has stored state.</p>
+            <p class="muted">
+              No tool has stored state. An agent does that with the tool <code>session_state_set</code>.
+            </p>
           ) : (
             <>
               <ul class="session-list">
