@@ -67,13 +67,13 @@ export async function openTab(
 
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
-/** The serious and critical findings of axe, as lines. */
-export async function findAccessFaults(page: Page): Promise<string[]> {
+/** The serious and critical findings of axe in a part of the page, as lines. */
+export async function findAccessFaults(page: Page, part = 'html'): Promise<string[]> {
   await page.evaluate(axeSource);
-  const { violations } = await page.evaluate(async () => {
-    const { axe } = globalThis as unknown as { axe: { run(): Promise<AxeResults> } };
-    return axe.run();
-  });
+  const { violations } = await page.evaluate(async (selector) => {
+    const { axe } = globalThis as unknown as { axe: { run(part: string): Promise<AxeResults> } };
+    return axe.run(selector);
+  }, part);
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')
     .flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html.slice(0, 200)}`));

@@ -1,12 +1,23 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { proof } from '../proof.ts';
-import { findAccessFaults, findOverflow, hasChromium, openBrowser, type Scheme } from './browser.ts';
+import { type AuthorizationServer, authorizationServer, browse } from '../upstreams/auth/authorization-server.ts';
+import { type GuardedUpstream, guardedUpstream } from '../upstreams/auth/guarded-upstream.ts';
+import { findAccessFaults, findOverflow, hasChromium, openBrowser, openTab, type Scheme } from './browser.ts';
 import { type BusyGateway, startBusyGateway } from './busy-gateway.ts';
-import { openConsole } from './open-console.ts';
+import { control, openConsole } from './open-console.ts';
+
+interface Review {
+  readonly definitionHash: string;
+  readonly pinsHash: string;
+}
 
 const widths = [390, 768, 1440] as const;
 const schemes: readonly Scheme[] = ['light', 'dark'];
+
+function leadOf({ sessions }: BusyGateway): string {
+  return `/sessions/${sessions.lead.id}`;
+}
 
 /** Every view, with what it must show, in all its states. */
 const views: readonly { readonly address: string | ((of: BusyGateway) => string); readonly shows: string }[] = [
@@ -14,36 +25,78 @@ const views: readonly { readonly address: string | ((of: BusyGateway) => string)
   { address: '/sessions', shows: 'lead' },
   { address: '/sessions?text=nothing-like-this', shows: 'No session matches these filters' },
   { address: '/sessions?state=ended', shows: 'yesterday' },
-  { address: ({ sessions }) => `/sessions/${sessions.lead.id}`, shows: 'Plan the beds for spring' },
+  { address: leadOf, shows: 'Plan the beds for spring' },
   { address: ({ sessions }) => `/sessions/${sessions.sandboxed.id}`, shows: 'clerk' },
   { address: ({ sessions }) => `/sessions/${sessions.ended.id}`, shows: 'yesterday' },
   { address: '/servers', shows: 'shelf' },
-  { address: '/servers/everything', shows: 'everything' },
+  { address: '/servers/everything', shows: 'get-env' },
   { address: '/servers/broken', shows: 'The database cannot be opened.' },
   { address: '/servers/shelf', shows: 'unapproved' },
   { address: '/workspaces', shows: 'garden' },
   { address: '/people', shows: 'ada' },
   { address: '/people?tab=keys', shows: 'sandboxed' },
-  { address: '/people?tab=credentials', shows: 'redential' },
-  { address: '/people?tab=logins', shows: 'ogin' },
+  { address: '/people?tab=credentials', shows: 'NOTES_TOKEN' },
+  { address: '/people?tab=logins', shows: 'far' },
   { address: '/policies', shows: 'require-tests' },
   { address: '/policies?tab=objectives', shows: 'Reduce deployment time' },
-  { address: '/policies?tab=preview', shows: 'Preview' },
+  { address: '/policies?tab=preview&user=ada', shows: 'All code changes must include tests.' },
   { address: '/rules', shows: 'no-secrets' },
   { address: '/journal', shows: 'lead' },
   { address: '/nothing', shows: 'no view at this address' },
 ];
 
+/** One dialog of each kind, with the button that opens it. */
+const dialogs: readonly (readonly [address: string | ((of: BusyGateway) => string), button: string, title: string])[] =
+  [
+    ['/servers', 'Add a server…', 'Add a server'],
+    ['/servers', 'Import…', 'Import servers'],
+    ['/servers/shelf', 'Review and approve…', 'Review of shelf'],
+    [leadOf, 'Message…', 'Message to the session'],
+    [leadOf, 'Restrict…', 'Restrict the session'],
+    [leadOf, 'End…', 'End the session'],
+    [leadOf, 'Merge into the workspace…', 'Merge into the workspace'],
+    ['/people', 'Add user', 'Add user'],
+    ['/people?tab=keys', 'Create key', 'Create key'],
+    ['/people?tab=credentials', 'Set credential', 'Set credential'],
+    ['/people?tab=logins', 'Start login', 'Start login'],
+    ['/policies', 'Add policy', 'Add policy'],
+  ];
+
 describe.runIf(hasChromium())('the views of the console', () => {
   let browser: Browser;
   let gateway: BusyGateway;
+  let provider: AuthorizationServer;
+  let far: GuardedUpstream;
   beforeAll(async () => {
+    provider = await authorizationServer();
+    far = await guardedUpstream(provider.issuer, provider.jwksUri);
     [browser, gateway] = await Promise.all([openBrowser(), startBusyGateway()]);
+    const credential = { userId: 'ada', server: 'notes', env: 'NOTES_TOKEN', value: 'planted' };
+    await control(gateway, 'POST', '/api/v1/credentials', credential);
+    await logIn();
   });
   afterAll(async () => {
     await browser?.close();
     await gateway?.stop();
+    await far?.close();
+    await provider?.close();
   });
+
+  /** Logs ada in at a server over HTTP. */
+  async function logIn(): Promise<void> {
+    const ask = <T>(path: string, body: object) => control<T>(gateway, 'POST', `/api/v1/${path}`, body);
+    await ask('servers', { name: 'far', url: far.url });
+    const { definitionHash, pinsHash } = await ask<Review>('servers/far/review', {});
+    await ask('servers/far/approve', { definitionHash, pinsHash });
+    const login = { userId: 'ada', server: 'far' };
+    // Nobody listens at that port: the address that the browser is sent to is completed by hand.
+    const { authorizationUrl } = await ask<{ authorizationUrl: string }>('logins', { ...login, port: 9 });
+    const callback = await browse(authorizationUrl, (url) => url.startsWith('http://127.0.0.1:9/'));
+    await ask('logins/complete', { ...login, callback });
+  }
+
+  const addressOf = (address: string | ((of: BusyGateway) => string)) =>
+    typeof address === 'string' ? address : address(gateway);
 
   test('the first load has at most 60 KB of compressed script, also with the charts', async () => {
     const { page, visit, close } = await openConsole(browser, gateway);
@@ -68,11 +121,47 @@ describe.runIf(hasChromium())('the views of the console', () => {
     async ({ width, scheme, at }) => {
       const { page, visit, problems, close } = await openConsole(browser, gateway, { width, scheme });
       for (const { address, shows } of shown(at)) {
-        const to = typeof address === 'string' ? address : address(gateway);
+        const to = addressOf(address);
         await visit(to);
         await page.locator('main').getByText(shows).filter({ visible: true }).first().waitFor();
         expect([to, await findAccessFaults(page)]).toEqual([to, []]);
         expect([to, await findOverflow(page)]).toEqual([to, []]);
+      }
+      expect(problems).toEqual([]);
+      await close();
+    },
+  );
+
+  // In `npm test`, each dialog has one of the two.
+  test.each([
+    { at: 0, width: 390, scheme: 'dark' },
+    { at: 1, width: 1440, scheme: 'light' },
+  ] as const)(
+    'U3: at $width pixels, $scheme: the same of the sign-in page and of each dialog',
+    async ({ at, ...options }) => {
+      const outside = await openTab(browser, gateway.url, options);
+      await outside.page.goto(gateway.url);
+      await outside.page.getByLabel('Or paste the admin token').waitFor();
+      expect([await findAccessFaults(outside.page), await findOverflow(outside.page)]).toEqual([[], []]);
+      expect(outside.problems).toEqual([]);
+      await outside.close();
+
+      const { page, visit, problems, close } = await openConsole(browser, gateway, options);
+      for (const [address, button, title] of dialogs.filter((_, place) => proof || place % 2 === at)) {
+        await visit(addressOf(address));
+        await page.locator('main').getByRole('button', { name: button, exact: true }).click();
+        const dialog = page.getByRole('dialog', { name: title, exact: true });
+        await dialog.locator('.dialog-actions').waitFor();
+        await page.waitForFunction(() => document.querySelector('dialog .loading') === null);
+        expect([title, await findAccessFaults(page, 'dialog')]).toEqual([title, []]);
+        expect([title, await findOverflow(page)]).toEqual([title, []]);
+        const { left, right, hidden } = await dialog.evaluate((element) => {
+          const box = element.getBoundingClientRect();
+          return { left: box.left, right: box.right, hidden: element.scrollWidth - element.clientWidth };
+        });
+        expect([title, left >= 0, right <= options.width, hidden]).toEqual([title, true, true, 0]);
+        await page.keyboard.press('Escape');
+        await dialog.waitFor({ state: 'detached' });
       }
       expect(problems).toEqual([]);
       await close();
