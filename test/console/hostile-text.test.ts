@@ -84,6 +84,31 @@ describe.runIf(hasChromium())('hostile text', () => {
   const check = async (page: Page, what: string) =>
     expect([what, await findHarm(page), await findOverflow(page)]).toEqual([what, [], []]);
 
+  test('would be found if it were more than text', async () => {
+    const page = await browser.newPage();
+    const find = async (html: string) => {
+      await page.setContent(`<!doctype html><title>Console</title><main class="view">${html}</main>`);
+      // The first harm below runs its script, and the page stays the same one.
+      return (await findHarm(page)).filter((found) => found !== 'a script has run');
+    };
+    expect(await find('<a href="#/sessions">lead</a> <img src="./favicon.svg" alt=""> plain\ttext')).toEqual([]);
+    const harms = [
+      '<img src="x" onerror="hurt=1">',
+      '<a href="javascript:hurt=1">x</a>',
+      '<a href="https://other.example/">x</a>',
+      '<p title="\u202egpj.exe">x</p>',
+      '<p>a\u200bb</p>',
+      '<p>\u001b[31mred</p>',
+      `<p>Z${'\u0335'.repeat(60)}</p>`,
+      '<input placeholder="\u202e">',
+    ];
+    for (const harm of harms) expect([harm, (await find(harm)).length > 0]).toEqual([harm, true]);
+    await page.evaluate(() => Object.assign(globalThis, { hurt: 1 }));
+    await page.evaluate(() => document.querySelector('main')?.remove());
+    expect(await findHarm(page)).toEqual(['a script has run']);
+    await page.close();
+  });
+
   test('is text in every view, and no answer holds a secret', async () => {
     const { live, ended, secrets } = gateway;
     const { page, visit, problems, close } = await openConsole(browser, gateway, { width: 390 });
@@ -112,7 +137,7 @@ describe.runIf(hasChromium())('hostile text', () => {
       ['/people', 'ada'],
       ['/people?tab=keys', 'ada'],
       ['/people?tab=credentials', 'ada'],
-      ['/people?tab=logins', 'ogin'],
+      ['/people?tab=logins', 'There are no logins yet.'],
       ['/policies', '<img', { 'Edit policy other': 'HURT', 'Remove policy other': 'HURT' }],
       ['/policies?tab=objectives', '<img', { 'Remove objective': 'HURT' }],
       ['/policies?tab=preview&user=ada&workspace=garden', '<img'],
