@@ -193,6 +193,11 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await main.getByText('The policy water of Workspace garden is disabled.').waitFor();
     await row('0 water').getByText('disabled', { exact: true }).waitFor();
     expect(await deliver('grace')).not.toContain('Water the beds');
+    await press(main, 'Enable policy water of Workspace garden');
+    await confirm('Enable policy water');
+    await main.getByText('The policy water of Workspace garden is enabled.').waitFor();
+    await row('0 water').getByText('disabled', { exact: true }).waitFor({ state: 'detached' });
+    expect(await deliver('grace')).toContain('Water the beds at night.');
     await press(main, 'Remove policy water of Workspace garden');
     await confirm('Remove policy water', 'water');
     await row('0 water').waitFor({ state: 'detached' });
@@ -200,6 +205,19 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await main.getByRole('link', { name: 'Objectives' }).click();
     await main.getByText('Reduce deployment time').waitFor();
     expect(await main.getByText('Harvest before the frost.').count()).toBe(0);
+
+    await ask('POST', '/api/v1/objectives', { scope: 'org', text: 'Compost all leaves.' });
+    await ui.page.reload();
+    const compost = row('0 Compost all leaves.');
+    await compost.getByRole('button', { name: 'Remove objective' }).click();
+    const { objectives: kept } = await ask<Objectives>('GET', '/api/v1/objectives');
+    const leaves = kept.find(({ text }) => text === 'Compost all leaves.')?.id as string;
+    await confirm(`Remove objective ${leaves}`, leaves);
+    await main.getByText(`The objective ${leaves} is removed.`).waitFor();
+    await compost.waitFor({ state: 'detached' });
+    expect(await ask('GET', '/api/v1/objectives')).toMatchObject({
+      objectives: [{ text: 'Reduce deployment time to under 5 minutes' }],
+    });
   });
 
   /** The policies that a new session of the user is given with its first result. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { authorizationServer } from '../upstreams/auth/authorization-server.ts';
+import { authorizationServer, browse } from '../upstreams/auth/authorization-server.ts';
 import { guardedUpstream } from '../upstreams/auth/guarded-upstream.ts';
 import { hasChromium, openBrowser, openTab } from './browser.ts';
 import { type BusyGateway, startBusyGateway } from './busy-gateway.ts';
@@ -253,6 +253,20 @@ describe.runIf(hasChromium())('servers in the console', () => {
     await press(row('ada'), 'Remove login of ada at far');
     await confirm('Remove login', 'far');
     await main.getByText('The login of ada at far is removed.').waitFor();
+
+    // The browser of the user cannot return to the gateway: its last address is pasted.
+    await press(main, 'Start login');
+    await dialog.getByLabel('User').fill('ada');
+    await dialog.getByLabel('Server').fill('far');
+    await press(dialog, 'Start login');
+    const start = (await dialog.getByRole('link').getAttribute('href')) ?? '';
+    const back = await browse(start, (url) => url.startsWith(gateway.url));
+    await dialog.getByText('The browser cannot return to the gateway').click();
+    await dialog.getByLabel('Address that the browser was sent to').fill(back);
+    await confirm('Complete login');
+    await main.getByText('ada is logged in at far.').waitFor();
+    await row('ada').getByText('active', { exact: true }).waitFor();
+    expect(await ask('GET', '/api/v1/logins')).toMatchObject({ logins: [{ userId: 'ada', server: 'far' }] });
 
     await ui.visit('/servers/far');
     await press(main, 'Remove…');

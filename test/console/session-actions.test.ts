@@ -185,6 +185,42 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await expect(access(folder)).rejects.toThrow('ENOENT');
   });
 
+  test('U2: kept folders are looked at, merged and discarded in the view of workspaces', async () => {
+    /** A session that has left a changed folder behind. */
+    const leave = async (name: string) => {
+      const session = await gateway.session({ name, userId: 'ada', workspaceId: 'garden' });
+      await gateway.call(session, 'session_edit_file', { path: `${name}.md`, content: `By ${name}.\n` });
+      await control(gateway, 'DELETE', `/api/v1/sessions/${session.id}`);
+      return session.id;
+    };
+    const [weeder, mower] = [await leave('weeder'), await leave('mower')];
+    await tab.visit('/workspaces');
+    const changes = card('Changes in its folder');
+    const main = page.locator('main');
+    await button('Show changes of weeder').click();
+    await changes.getByText('+By weeder.').waitFor();
+    expect(new URL(page.url()).hash).toBe(`#/workspaces?folder=garden%2F${weeder}`);
+    await button('Show changes of mower').click();
+    await changes.getByText('+By mower.').waitFor();
+    expect(await changes.getByText('By weeder.').count()).toBe(0);
+    await button('Discard the folder…').click();
+    await confirm('mower', 'Discard the folder of mower');
+    await main.getByText('The folder was discarded.').waitFor();
+    await button('Hide changes of mower').waitFor({ state: 'detached' });
+    await expect(access(join(gateway.dataDir, 'folders', mower))).rejects.toThrow('ENOENT');
+
+    await button('Show changes of weeder').click();
+    await button('Merge into the workspace…').click();
+    await dialog().getByText('weeder.md').waitFor();
+    await confirm('weeder', 'Merge weeder');
+    await main.getByText('1 file merged into workspace garden.').waitFor();
+    expect(await readFile(join(gateway.files, 'garden/weeder.md'), 'utf8')).toBe('By weeder.\n');
+    await expect(access(join(gateway.files, 'garden/mower.md'))).rejects.toThrow('ENOENT');
+    await button('Hide changes of weeder').click();
+    await changes.waitFor({ state: 'detached' });
+    expect(new URL(page.url()).hash).toBe('#/workspaces');
+  });
+
   test('U1: each bar of the timeline is wide enough to be hit, and opens what is known about it', async () => {
     await show(gateway.sessions.lead);
     const bar = (lane: string, label: RegExp) =>
