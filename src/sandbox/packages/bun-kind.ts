@@ -1,4 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 import { findProgramOnPath } from '../common/find-program.ts';
@@ -9,6 +8,7 @@ import {
   isRegistrySpec,
   maxLockBytes,
   readPackageFile,
+  readSettingsFile,
   refuseOffender,
   showWord,
   versionPattern,
@@ -82,9 +82,8 @@ export const bunKind: PackageKind<NpmSources> = {
 function refuseBunfig(env: FetchHost['env']): void {
   if (env['BUN_CONFIG_REGISTRY'] !== undefined) return;
   const folders = [env['XDG_CONFIG_HOME'], env['HOME']].filter((folder) => folder !== undefined);
-  const files = folders.map((folder) => join(folder, '.bunfig.toml')).filter((file) => existsSync(file));
-  if (!files.some((file) => /^[ \t]*(?:registry\b|\[install\.scopes|scopes\b)/m.test(readFileSync(file, 'utf8'))))
-    return;
+  const files = folders.map((folder) => join(folder, '.bunfig.toml'));
+  if (!files.some((file) => /^[ \t]*(?:registry\b|\[install\.scopes|scopes\b)/m.test(readSettingsFile(file)))) return;
   throw new AmbitError('UPSTREAM_FAILED', {
     what: 'Packages for bunx cannot be downloaded: .bunfig.toml sets a registry, which Ambit does not read.',
     hint: 'Set the registry in ~/.npmrc, which npm and Bun both read, or write the server as npx -y PACKAGE.',

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, dirname, isAbsolute, join } from 'node:path';
 import { AmbitError, isAmbitError } from '../../errors.ts';
 import { makePrivateFolder } from '../../lib/fs/private-files.ts';
@@ -21,6 +21,7 @@ import {
 } from './package-sources.ts';
 import { copyLockFiles, createPackageStore, type OnInstall, packageHome, readKeptPin } from './package-store.ts';
 import { explainFetchFailure, packageKinds, toolMissing } from './packages.ts';
+import { readSettingsFile } from './read-package-file.ts';
 
 /** The command of a server in a direct session, with its environment. */
 export interface DirectStart extends StartCommand {
@@ -220,8 +221,7 @@ function installEnvironment(host: NodeJS.ProcessEnv, server: DirectStart['env'])
 /** The variables that the user's file of npm takes credentials from, as in `_authToken=${NPM_TOKEN}`. */
 function namedInNpmrc(env: NodeJS.ProcessEnv): string[] {
   const file = env['npm_config_userconfig'] ?? env['NPM_CONFIG_USERCONFIG'] ?? join(env['HOME'] ?? '/', '.npmrc');
-  if (!existsSync(file)) return [];
-  return [...readFileSync(file, 'utf8').matchAll(/\$\{([^${}?]+)\??\}/g)].map(([, name = '']) => name);
+  return [...readSettingsFile(file).matchAll(/\$\{([^${}?]+)\??\}/g)].map(([, name = '']) => name);
 }
 
 const runnerNames = new Set<string>(Object.keys(packageKinds));

@@ -1,7 +1,7 @@
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { findProgramOnPath } from '../common/find-program.ts';
-import { readNamedFile } from './read-package-file.ts';
+import { readNamedFile, readSettingsFile } from './read-package-file.ts';
 
 /** The proxies by which the user reaches the network. */
 interface ProxySettings {
@@ -218,7 +218,7 @@ function readOwnSettings(
 ): Record<'builtIn' | 'ofUser' | 'byEnvironment', NpmrcValues> {
   const byEnvironment = readEnvironment(env);
   return {
-    builtIn: readNpmrc(readIfThere(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env),
+    builtIn: readNpmrc(readSettingsFile(join(dirname(dirname(realpathSync.native(npm))), 'npmrc')), env),
     ofUser: readNpmrcFile(byEnvironment['userconfig'] ?? join(env['HOME'] ?? '/', '.npmrc'), env),
     byEnvironment,
   };
@@ -240,11 +240,10 @@ function findNodePrefix(searchPath: string | undefined): string {
 }
 
 function readNpmrcFile(path: string | readonly string[], env: NodeJS.ProcessEnv): NpmrcValues {
-  return readNpmrc(readIfThere(resolve(env['HOME'] ?? '/', String(path).replace(/^~(?=\/)/, env['HOME'] ?? '~'))), env);
-}
-
-function readIfThere(path: string): string {
-  return existsSync(path) ? readFileSync(path, 'utf8') : '';
+  return readNpmrc(
+    readSettingsFile(resolve(env['HOME'] ?? '/', String(path).replace(/^~(?=\/)/, env['HOME'] ?? '~'))),
+    env,
+  );
 }
 
 function realpathIfThere(path: string): string | undefined {

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { AmbitError } from '../../errors.ts';
 
@@ -72,11 +72,18 @@ export function readNamedFile(path: string): Buffer {
     if (facts.isFile() && facts.size <= maxLockBytes) return readUpTo(descriptor, facts.size);
     throw new AmbitError('UPSTREAM_FAILED', {
       what: `The file "${showWord(basename(path))}", which is in your settings, is too large or not a regular file`,
-      hint: 'Correct SSL_CERT_FILE, NODE_EXTRA_CA_CERTS or the cafile of npm.',
+      hint: 'Name another file in your settings, such as SSL_CERT_FILE, NODE_EXTRA_CA_CERTS or the cafile of npm.',
     });
   } finally {
     closeSync(descriptor);
   }
+}
+
+/** Reads a file of settings of the user, such as ~/.npmrc. Empty if there is none; a pipe, for example, is refused. */
+export function readSettingsFile(path: string): string {
+  const facts = statSync(path, { throwIfNoEntry: false });
+  // Many people name /dev/null where they want no settings.
+  return facts === undefined || facts.isCharacterDevice() ? '' : readNamedFile(path).toString('utf8');
 }
 
 /** Returns the first bytes of a file of any size; none of anything but a plain file. */

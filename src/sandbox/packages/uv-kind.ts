@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, realpathSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, realpathSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { AmbitError } from '../../errors.ts';
@@ -22,6 +22,7 @@ import {
   readFileStart,
   readNamedFile,
   readPackageFile,
+  readSettingsFile,
   refuseOffender,
   showWord,
 } from './read-package-file.ts';
@@ -255,8 +256,7 @@ async function findPython(uv: string, host: NodeJS.ProcessEnv, version: string |
 /** Reads the entries of the user's netrc file for these hosts. */
 function readNetrcFor(env: NodeJS.ProcessEnv, hosts: ReadonlySet<string>): string {
   const path = env['NETRC'] ?? join(env['HOME'] ?? '/', '.netrc');
-  if (!existsSync(path)) return '';
-  const entries = readFileSync(path, 'utf8').split(/(?=\bmachine\s)/);
+  const entries = readSettingsFile(path).split(/(?=\bmachine\s)/);
   return entries.filter((entry) => hosts.has(/^machine\s+(\S+)/.exec(entry)?.[1] ?? '')).join('');
 }
 
@@ -287,7 +287,7 @@ function refuseIndexFiles(env: NodeJS.ProcessEnv): void {
   const config = env['XDG_CONFIG_HOME'] ?? join(env['HOME'] ?? '/', '.config');
   const files = [env['UV_CONFIG_FILE'], join(config, 'uv/uv.toml'), '/etc/uv/uv.toml'];
   for (const file of files) {
-    if (file === undefined || !existsSync(file) || !indexSetting.test(readFileSync(file, 'utf8'))) continue;
+    if (file === undefined || !indexSetting.test(readSettingsFile(file))) continue;
     throw indexRefused('a configuration file of uv sets the index', 'Set UV_DEFAULT_INDEX for Ambit as well.');
   }
 }

@@ -95,6 +95,16 @@ test('S7: a pipe in the place of a file of certificates holds nothing up', () =>
   expect(() => readNpmSources(env({ NODE_EXTRA_CA_CERTS: pipe }), npm)).toThrow('is too large or not a regular file');
 });
 
+test('S7: nor does one in the place of the settings of npm, bun or uv', () => {
+  const pipe = join(folder, 'pipe.npmrc');
+  execFileSync('mkfifo', [pipe]);
+  const refusal = 'is too large or not a regular file';
+  expect(() => readNpmSources(env({ npm_config_userconfig: pipe }), npm)).toThrow(refusal);
+  expect(() => readUvIndexes({ HOME: folder, UV_CONFIG_FILE: pipe })).toThrow(refusal);
+  // This is how many people say that they want no settings.
+  expect(readNpmSources(env({ npm_config_userconfig: '/dev/null' }), npm).hosts).not.toEqual([]);
+});
+
 test('S1: a project that npx has started Ambit in chooses no registry and gets no credential', () => {
   write('home/.npmrc', 'registry=https://own.example/\n//own.example/:_authToken=of-the-user\n');
   write(
