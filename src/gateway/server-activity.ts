@@ -230,13 +230,13 @@ interface LiveServers {
 }
 
 /** Describes the servers of a configuration; without `live`, as far as files tell. */
-export function describeServers(
+export async function describeServers(
   servers: Iterable<ServerDefinition>,
-  approvals: Pick<Approvals, 'check'>,
+  approvals: Pick<Approvals, 'checkInPieces'>,
   live?: LiveServers,
-): ServerOverview[] {
-  return [...servers].map((server) => {
-    const verdict = approvals.check(server);
+): Promise<ServerOverview[]> {
+  const described = [...servers].map(async (server): Promise<ServerOverview> => {
+    const verdict = await approvals.checkInPieces(server);
     const record = live?.activity.get(server.name);
     const configuredEra = server.era === 'auto' ? undefined : server.era;
     const { lastError } = record ?? {};
@@ -255,6 +255,7 @@ export function describeServers(
       lastError: lastError === undefined ? null : { ...lastError, at: new Date(lastError.at).toISOString() },
     };
   });
+  return Promise.all(described);
 }
 
 function judgeState({ kind }: ServerDefinition, record: ServerRecord | undefined): ServerState {

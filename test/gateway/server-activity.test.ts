@@ -66,16 +66,20 @@ describe('the logs of servers', () => {
 describe('the state of a server', () => {
   const define = (kind: 'stdio' | 'http', more: object = {}) =>
     ({ name: 'x', kind, era: 'auto', source: 'operator', trust: ['direct'], ...more }) as unknown as ServerDefinition;
-  const approved = { check: () => ({ state: 'approved' as const }) };
+  const approved = { checkInPieces: async () => ({ state: 'approved' as const }) };
 
-  function stateAfter(server: ServerDefinition, ...steps: ('spawned' | 'ended' | 'answered' | 'failed')[]) {
+  async function stateAfter(server: ServerDefinition, ...steps: ('spawned' | 'ended' | 'answered' | 'failed')[]) {
     const activity = createServerActivity();
     for (const step of steps) {
       if (step === 'failed')
         activity.failed('x', new AmbitError('UPSTREAM_FAILED', { what: 'password=hunter22\u001b[2J' }));
       else activity[step]('x');
     }
-    const [described] = describeServers([server], approved, { activity, eraOf: () => undefined, usesSse: () => false });
+    const [described] = await describeServers([server], approved, {
+      activity,
+      eraOf: () => undefined,
+      usesSse: () => false,
+    });
     return described;
   }
 
@@ -88,21 +92,21 @@ describe('the state of a server', () => {
     ['http', ['answered'], 'reachable'],
     ['http', ['answered', 'failed'], 'unreachable'],
     ['http', ['failed', 'answered'], 'reachable'],
-  ] as const)('%s after %j: %s', (kind, steps, state) => {
-    expect(stateAfter(define(kind), ...steps)).toMatchObject({ state });
+  ] as const)('%s after %j: %s', async (kind, steps, state) => {
+    expect(await stateAfter(define(kind), ...steps)).toMatchObject({ state });
   });
 
-  test('the last error has no secrets and no control characters', () => {
-    expect(stateAfter(define('stdio'), 'failed')?.lastError?.message).toBe('password=[secret]');
+  test('the last error has no secrets and no control characters', async () => {
+    expect((await stateAfter(define('stdio'), 'failed'))?.lastError?.message).toBe('password=[secret]');
   });
 
-  test('without a gateway only files are known', () => {
-    const unapproved = { check: () => ({ state: 'unapproved' as const, changes: [] }) };
+  test('without a gateway only files are known', async () => {
+    const unapproved = { checkInPieces: async () => ({ state: 'unapproved' as const, changes: [] }) };
     const servers = [define('stdio', { source: 'project', era: 'modern' })];
-    expect(describeServers(servers, unapproved)).toMatchObject([
+    expect(await describeServers(servers, unapproved)).toMatchObject([
       { state: null, processes: null, lastError: null, era: 'modern', approval: 'unapproved' },
     ]);
     const live = { activity: createServerActivity(), eraOf: () => undefined, usesSse: () => false };
-    expect(describeServers(servers, unapproved, live)).toMatchObject([{ state: 'unapproved', processes: 0 }]);
+    expect(await describeServers(servers, unapproved, live)).toMatchObject([{ state: 'unapproved', processes: 0 }]);
   });
 });

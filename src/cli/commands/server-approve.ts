@@ -101,7 +101,7 @@ async function approveServer(invocation: Invocation, declared: ServerSetup, name
   if (verdict.state === 'approved') return approveTools(invocation, declared, server);
   await fetchServerPackage(invocation, declared, server);
   // The shown state is the one that is pinned, also when files change while the person reads.
-  const shown = declared.approvals.preview(server);
+  const shown = await declared.approvals.preview(server);
   printLines([`${name}, from ${serverOrigin(server, declared.paths)}`, ...describeCommand(shown, server)]);
   const exchangeable = describeRewriters(shown, declared.config);
   const notes = [...describeUnpinned(shown, server).map((line) => `  ${line}`), ...exchangeable];

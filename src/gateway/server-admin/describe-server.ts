@@ -55,8 +55,8 @@ interface ToolView {
 /** The facts about a server that an operator can see without starting it. */
 export interface ServerDetails {
   readonly definition: DefinitionView;
-  /** The hash of everything that an approval of the server would pin. */
-  readonly pinsHash: string;
+  /** The hash of everything that an approval of the server would pin; null if it needs none. */
+  readonly pinsHash: string | null;
   readonly approvedAt: string | null;
   /** The time when the server last listed its tools; null if it has not, as far as is known. */
   readonly toolsListedAt: string | null;
@@ -88,7 +88,7 @@ export function describeServerDetails(
   const listedAt = Math.max(...offers.map(({ offer }) => offer.at));
   return {
     definition: describeDefinition(pins),
-    pinsHash: hashPins(pins),
+    pinsHash: server.source === 'operator' ? null : hashPins(pins),
     approvedAt: server.source === 'operator' ? null : (approval?.approvedAt ?? null),
     toolsListedAt: offers.length === 0 ? null : new Date(listedAt).toISOString(),
     tools: describeTools(server, approvals, offers),

@@ -163,9 +163,10 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
     },
 
     async review(server) {
-      const fetched = approvals.check(server).state === 'approved' ? [] : await fetchPackage(server);
-      const pins = approvals.preview(server);
-      const verdict = approvals.check(server);
+      const isKnown = (await approvals.checkInPieces(server)).state === 'approved';
+      const fetched = isKnown ? [] : await fetchPackage(server);
+      const pins = await approvals.preview(server);
+      const verdict = await approvals.checkInPieces(server);
       const pinsHash = hashPins(pins);
       const isApproved = server.source !== 'operator' && verdict.state === 'approved';
       const listed =
@@ -195,10 +196,10 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
     async approve(server, seen) {
       if (server.source === 'operator') return 'not needed';
       // What is hashed here is what is pinned, also if a file changes right after this line.
-      const pins = approvals.preview(server);
+      const pins = await approvals.preview(server);
       const isSame = server.definitionHash === seen.definitionHash && hashPins(pins) === seen.pinsHash;
       if (!isSame) throw new AmbitError('APPROVAL_STALE');
-      if (approvals.check(server).state !== 'approved') {
+      if ((await approvals.checkInPieces(server)).state !== 'approved') {
         await approvals.approve(server, pins);
         return 'approved';
       }

@@ -13,8 +13,8 @@ import { createServerReviews, type ReviewedHashes, type ServerReview, type Serve
 
 /** The servers for an operator: what they run, their approvals, and changes to their list. */
 export interface ServerAdmin {
-  /** Describes a server without starting it. */
-  describe(name: string): ServerDetails;
+  /** Describes a server without starting it. Files are read only if it needs an approval. */
+  describe(name: string): Promise<ServerDetails>;
   /** Starts or calls an approved server once, apart from the links of sessions. At most two at a time. */
   check(name: string): Promise<ServerCheck>;
   /** Shows what an approval would allow. An approved server is started once to list its tools. */
@@ -43,10 +43,11 @@ export function createServerAdmin(parts: ServerAdminParts): ServerAdmin {
   const reviews = createServerReviews(parts);
   const find = (name: string) => requireEnabledServer(servers(), name);
   return {
-    describe(name) {
+    async describe(name) {
       const server = find(name);
+      const pins = server.source === 'operator' ? approvals.locate(server) : await approvals.preview(server);
       const sources = { config: config(), approvals, logins, offers: offers(name) };
-      return describeServerDetails(server, approvals.preview(server), sources);
+      return describeServerDetails(server, pins, sources);
     },
     check: async (name) => reviews.check(find(name)),
     review: async (name) => reviews.review(find(name)),

@@ -1,18 +1,9 @@
-import {
-  closeSync,
-  constants,
-  type FSWatcher,
-  fstatSync,
-  lstatSync,
-  openSync,
-  readFileSync,
-  statSync,
-  watch,
-} from 'node:fs';
+import { closeSync, constants, fstatSync, lstatSync, openSync, readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
 import { AmbitError } from '../../errors.ts';
 import { withLock } from '../../lib/fs/file-lock.ts';
+import { watchFile } from '../../lib/fs/if-present.ts';
 import { claimDataDir, findExposureAbove } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { toCanonicalJson } from '../../lib/json/canonical-json.ts';
@@ -26,7 +17,10 @@ import {
   type FindFetchedPackage,
   findExposedPins,
   isSameServer,
+  listApprovedHashes,
+  locateServer,
   type PinChange,
+  readPinsInPieces,
   readServerPins,
   type ServerPins,
   type ToolChange,
@@ -51,10 +45,14 @@ interface ApprovalView {
 export interface Approvals {
   /** Checks the files as they are now; cheap while nothing has changed. Servers of the operator are approved. */
   check(server: ApprovableServer): ApprovalVerdict;
+  /** The same, reading changed files in pieces: for callers that nobody has to wait for. */
+  checkInPieces(server: ApprovableServer): Promise<ApprovalVerdict>;
   /** Approves a server as it is, or as it was shown to the person who approved it. Tools are pinned again. */
   approve(server: ApprovableServer, shown?: ServerPins): Promise<void>;
-  /** The pins that an approval would have now. */
-  preview(server: ApprovableServer): ServerPins;
+  /** The pins that an approval would have now. Files are read in pieces, between which other work goes on. */
+  preview(server: ApprovableServer): Promise<ServerPins>;
+  /** Finds what a server starts or calls, without reading a file: for servers that need no approval. */
+  locate(server: ApprovableServer): ServerPins;
   /**
    * Pins the tools of an approved server, and keeps their texts. Existing pins stay, unless `replace` is set. Throws
    * SERVER_NOT_APPROVED when there are too many tools.
@@ -92,8 +90,21 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   let last: ApprovedServers = {};
   let revision = 0;
 
-  const preview = (server: ApprovableServer): ServerPins =>
-    readServerPins(server, files, searchPath, options.fetchedPackage);
+  const preview = (server: ApprovableServer) => readPinsInPieces(server, files, searchPath, options.fetchedPackage);
+
+  /** The approval that a server must agree with, or the verdict if nothing of the server decides it. */
+  function findBasis(
+    server: ApprovableServer,
+  ): { readonly pinned: ServerPins } | { readonly verdict: ApprovalVerdict } {
+    if (server.source === 'operator') return { verdict: { state: 'approved' } };
+    const read = readApprovals(file);
+    if ('wrong' in read) {
+      const line = `approvals.json: ${read.wrong}; all approvals are ignored`;
+      return { verdict: { state: 'unapproved', changes: [{ place: 'approvals.json', line }] } };
+    }
+    const approval = findApproval(read.servers, server.name);
+    return approval ?? { verdict: { state: 'unapproved', changes: [] } };
+  }
 
   /** Reads the file each time and trusts no copy: a start is rare, and the file is small. */
   function readTrusted(): ApprovedServers {
@@ -132,26 +143,23 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
   return {
     preview,
+    locate: (server) => locateServer(server, searchPath, options.fetchedPackage),
 
     check(server) {
-      if (server.source === 'operator') return { state: 'approved' };
-      const read = readApprovals(file);
-      if ('wrong' in read) {
-        const line = `approvals.json: ${read.wrong}; all approvals are ignored`;
-        return { state: 'unapproved', changes: [{ place: 'approvals.json', line }] };
-      }
-      const approval = findApproval(read.servers, server.name);
-      if (approval === undefined) return { state: 'unapproved', changes: [] };
-      const now = withoutLatePackage(preview(server), approval.pinned);
-      const changes = diffServerPins(approval.pinned, now);
-      // Only equal pins are approved, also where the diff shows no difference.
-      if (changes.length > 0 || !isSameServer(approval.pinned, now)) return { state: 'changed', changes };
-      const exposed = findExposedPins(now);
-      return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
+      const basis = findBasis(server);
+      if ('verdict' in basis) return basis.verdict;
+      const read = files.reader(listApprovedHashes(basis.pinned));
+      return judgePins(basis.pinned, readServerPins(server, read, searchPath, options.fetchedPackage));
     },
 
-    async approve(server, shown = preview(server)) {
+    async checkInPieces(server) {
+      const basis = findBasis(server);
+      return 'verdict' in basis ? basis.verdict : judgePins(basis.pinned, await preview(server));
+    },
+
+    async approve(server, given) {
       if (server.source === 'operator') return;
+      const shown = given ?? (await preview(server));
       assertApprovable(server, shown);
       const approval = { approvedAt: new Date().toISOString(), pinned: shown };
       await updateFile((servers) => ({ ...servers, [server.name]: approval }));
@@ -243,6 +251,15 @@ function assertApprovable({ name }: ApprovableServer, pins: ServerPins): void {
   });
 }
 
+function judgePins(approved: ServerPins, current: ServerPins): ApprovalVerdict {
+  const now = withoutLatePackage(current, approved);
+  const changes = diffServerPins(approved, now);
+  // Only equal pins are approved, also where the diff shows no difference.
+  if (changes.length > 0 || !isSameServer(approved, now)) return { state: 'changed', changes };
+  const exposed = findExposedPins(now);
+  return exposed.length === 0 ? { state: 'approved' } : { state: 'exposed', changes: exposed };
+}
+
 function findApproval(servers: ApprovedServers, name: string) {
   return Object.hasOwn(servers, name) ? servers[name] : undefined;
 }
@@ -274,8 +291,6 @@ export function assertApproved(approvals: Approvals, server: ApprovableServer): 
     rule: 'approval',
   });
 }
-
-const pollMs = 400;
 
 interface Approval {
   readonly approvedAt: string;
@@ -366,34 +381,4 @@ function writeApprovals(file: string, servers: ApprovedServers): void {
     });
   }
   writeAtomically(file, text, 0o600);
-}
-
-/** Watches a file and calls the listener within a second of every change, by polling where needed. */
-function watchFile(file: string, listener: () => void): () => void {
-  let seen = fileStamp(file);
-  const look = (): void => {
-    const now = fileStamp(file);
-    if (now === seen) return;
-    seen = now;
-    listener();
-  };
-  let watcher: FSWatcher | undefined;
-  try {
-    watcher = watch(dirname(file), { persistent: false }, (_, name) => {
-      if (name === null || name === basename(file)) look();
-    });
-    watcher.on('error', () => watcher?.close());
-  } catch {
-    // Not every file system can be watched. Polling is enough.
-  }
-  const timer = setInterval(look, pollMs).unref();
-  return () => {
-    clearInterval(timer);
-    watcher?.close();
-  };
-}
-
-function fileStamp(file: string): string {
-  const stat = statSync(file, { bigint: true, throwIfNoEntry: false });
-  return stat === undefined ? '' : `${stat.dev} ${stat.ino} ${stat.size} ${stat.mtimeNs} ${stat.ctimeNs} ${stat.mode}`;
 }

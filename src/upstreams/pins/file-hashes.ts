@@ -1,56 +1,158 @@
-import { createHash } from 'node:crypto';
+import { createHash, type Hash } from 'node:crypto';
 import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { createMutex } from '../../lib/async/mutex.ts';
 
 interface HashedFile {
   readonly real: string;
   readonly sha256: string;
-  /** True when the file begins with `#!`. */
-  readonly script: boolean;
 }
+
+/** Hashes a file; undefined when there is no readable plain file at this path. */
+export type HashFile = (path: string) => HashedFile | 'too large' | undefined;
 
 /** The hashes of files, computed again only when the file has changed. */
 export interface FileHashes {
-  /** Hashes a file; undefined when there is no readable plain file at this path. */
-  hash(path: string): HashedFile | undefined;
+  /**
+   * Returns a function that hashes the files of one server. Together they may have `maxPinnedBytes`. With the approved
+   * hashes by path, it reads no file that must differ from them: a new one, or one of another size.
+   */
+  reader(approved?: ReadonlyMap<string, string | undefined>): HashFile;
+  /** The same for these files. They are read in pieces, between which other work goes on. */
+  readInPieces(paths: Iterable<string>): Promise<HashFile>;
 }
 
+/** The size of all pinned files of a server together. Whoever may write to one could otherwise hold up every session. */
+export const maxPinnedBytes = 256 << 20;
 /** Younger files are not cached: two writes within one tick of the clock look alike. */
 const settledNs = 2_000_000_000n;
 const chunkBytes = 1 << 20;
 const maxCached = 10_000;
+/** The resolved path has no link: O_NOFOLLOW refuses one that was made meanwhile. O_NONBLOCK does not wait at a pipe. */
+const openFlags = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
+
+/** Stands for the hash of a file that was not read, because it differs from the approved one in any case. */
+const otherContent = 'other content';
+
+/** The bytes that may still be read for one server, and the files that count already. */
+interface Budget {
+  left: number;
+  readonly counted: Set<string>;
+}
 
 export function createFileHashes(now: () => number = Date.now): FileHashes {
   const known = new Map<string, { readonly stamp: string; readonly hashed: HashedFile }>();
+  /** The sizes of contents by hash. */
+  const sizes = new Map<string, bigint>();
+  const lock = createMutex();
+
+  /** Answers without reading where it can; undefined if the content must be read. */
+  function recall(real: string, facts: BigIntStats, budget: Budget): { hashed: ReturnType<HashFile> } | undefined {
+    if (!facts.isFile()) return { hashed: undefined };
+    if (!takeFrom(budget, real, Number(facts.size))) return { hashed: 'too large' };
+    const cached = known.get(real);
+    return cached?.stamp === statStamp(facts) ? { hashed: cached.hashed } : undefined;
+  }
+
+  function remember(hashed: HashedFile, before: BigIntStats, after: BigIntStats): HashedFile {
+    const stamp = statStamp(before);
+    if (sizes.size >= maxCached) sizes.clear();
+    if (statStamp(after) === stamp) sizes.set(hashed.sha256, before.size);
+    const settled = BigInt(now()) * 1_000_000n - after.ctimeNs > settledNs;
+    if (known.size >= maxCached) known.clear();
+    if (settled && statStamp(after) === stamp) known.set(hashed.real, { stamp, hashed });
+    else known.delete(hashed.real);
+    return hashed;
+  }
+
+  function mustDiffer(approved: string | undefined, { size }: BigIntStats): boolean {
+    return approved === undefined || (sizes.get(approved) ?? size) !== size;
+  }
+
+  function hashNow(
+    path: string,
+    budget: Budget,
+    approved: ReadonlyMap<string, string | undefined> | undefined,
+  ): ReturnType<HashFile> {
+    let descriptor: number;
+    let real: string;
+    try {
+      real = realpathSync.native(path);
+      descriptor = openSync(real, openFlags);
+    } catch {
+      return undefined;
+    }
+    try {
+      const before = fstatSync(descriptor, { bigint: true });
+      const recalled = recall(real, before, budget);
+      if (recalled !== undefined) return recalled.hashed;
+      if (approved !== undefined && mustDiffer(approved.get(path), before)) return { real, sha256: otherContent };
+      const content = createContentHash();
+      while (content.wantsMore) content.add(readSync(descriptor, content.chunk, 0, chunkBytes, null));
+      const sha256 = content.finish();
+      if (sha256 === undefined) return 'too large';
+      return remember({ real, sha256 }, before, fstatSync(descriptor, { bigint: true }));
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+
+  async function hashInPieces(path: string, budget: Budget): Promise<ReturnType<HashFile>> {
+    const opened = await openResolved(path);
+    if (opened === undefined) return undefined;
+    const { real, handle } = opened;
+    try {
+      const before = await handle.stat({ bigint: true });
+      const recalled = recall(real, before, budget);
+      if (recalled !== undefined) return recalled.hashed;
+      const content = createContentHash();
+      while (content.wantsMore) content.add((await handle.read(content.chunk, 0, chunkBytes, null)).bytesRead);
+      const sha256 = content.finish();
+      if (sha256 === undefined) return 'too large';
+      return remember({ real, sha256 }, before, await handle.stat({ bigint: true }));
+    } finally {
+      await handle.close();
+    }
+  }
 
   return {
-    hash(path) {
-      let descriptor: number;
-      let real: string;
+    reader(approved) {
+      const budget = createBudget();
+      return (path) => hashNow(path, budget, approved);
+    },
+
+    async readInPieces(paths) {
+      const budget = createBudget();
+      const found = new Map<string, ReturnType<HashFile>>();
+      // One at a time: the pieces of many requests at once would hold up others as much as one large piece.
+      const release = await lock();
       try {
-        real = realpathSync.native(path);
-        // The resolved path has no link. O_NOFOLLOW refuses one that was made meanwhile.
-        descriptor = openSync(real, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW);
-      } catch {
-        return undefined;
-      }
-      try {
-        const before = fstatSync(descriptor, { bigint: true });
-        if (!before.isFile()) return undefined;
-        const stamp = statStamp(before);
-        const cached = known.get(real);
-        if (cached?.stamp === stamp) return cached.hashed;
-        const hashed = { real, ...hashContent(descriptor) };
-        const after = fstatSync(descriptor, { bigint: true });
-        const settled = BigInt(now()) * 1_000_000n - after.ctimeNs > settledNs;
-        if (known.size >= maxCached) known.clear();
-        if (settled && statStamp(after) === stamp) known.set(real, { stamp, hashed });
-        else known.delete(real);
-        return hashed;
+        for (const path of new Set(paths)) found.set(path, await hashInPieces(path, budget).catch(() => undefined));
       } finally {
-        closeSync(descriptor);
+        release();
       }
+      return (path) => found.get(path);
     },
   };
+}
+
+const createBudget = (): Budget => ({ left: maxPinnedBytes, counted: new Set() });
+
+function takeFrom(budget: Budget, real: string, size: number): boolean {
+  if (budget.counted.has(real)) return true;
+  if (size > budget.left) return false;
+  budget.left -= size;
+  budget.counted.add(real);
+  return true;
+}
+
+async function openResolved(path: string) {
+  try {
+    const real = realpathSync.native(path);
+    return { real, handle: await open(real, openFlags) };
+  } catch {
+    return undefined;
+  }
 }
 
 /** Includes the change time, which a writer of the file cannot set. */
@@ -58,14 +160,39 @@ function statStamp({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
   return `${dev} ${ino} ${size} ${mtimeNs} ${ctimeNs}`;
 }
 
-function hashContent(descriptor: number): { sha256: string; script: boolean } {
-  const hash = createHash('sha256');
+/** Hashes a content piece by piece, up to the largest size: the file may grow while it is read. */
+function createContentHash() {
+  const hash: Hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(chunkBytes);
-  let script = false;
-  for (let first = true; ; first = false) {
-    const length = readSync(descriptor, chunk, 0, chunk.length, null);
-    if (length === 0) return { sha256: hash.digest('hex'), script };
-    if (first) script = chunk[0] === 0x23 && chunk[1] === 0x21;
-    hash.update(chunk.subarray(0, length));
+  let length = 0;
+  let isOver = false;
+  return {
+    chunk,
+    get wantsMore() {
+      return !isOver && length <= maxPinnedBytes;
+    },
+    add(bytes: number) {
+      isOver = bytes === 0;
+      length += bytes;
+      hash.update(chunk.subarray(0, bytes));
+    },
+    finish: () => (length > maxPinnedBytes ? undefined : hash.digest('hex')),
+  };
+}
+
+/** Tells whether a file begins with `#!`. */
+export function isScript(path: string): boolean {
+  const head = Buffer.alloc(2);
+  try {
+    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    try {
+      readSync(descriptor, head, 0, 2, 0);
+    } finally {
+      closeSync(descriptor);
+    }
+  } catch {
+    // Only programs of the system are executable but not readable.
+    return false;
   }
+  return head.toString('latin1') === '#!';
 }

@@ -1,8 +1,10 @@
-import { readFileSync, realpathSync, statSync } from 'node:fs';
+import { accessSync, constants, realpathSync, statSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { basename, isAbsolute, join, resolve } from 'node:path';
+import { basename, delimiter, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { readSmallFile } from '../../lib/fs/if-present.ts';
 
+const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 const maxPathLength = 4096;
 
 /** Names of files that servers write to, or that are too large to read at each start. */
@@ -319,11 +321,45 @@ function listPackageCandidates(folder: string): string[] {
 
 function readPackageMain(file: string): string | undefined {
   try {
-    if (statSync(file).size > 1 << 20) return undefined;
-    const main = (JSON.parse(readFileSync(file, 'utf8')) as { readonly main?: unknown } | null)?.main;
+    const main = (JSON.parse(readSmallFile(file, 1 << 20) ?? '{}') as { readonly main?: unknown } | null)?.main;
     return typeof main === 'string' && !main.includes('\0') ? main : undefined;
   } catch {
     return undefined;
+  }
+}
+
+/** Finds the program of a command, without reading it. */
+export function locateProgram(
+  command: string,
+  searchPath: string | undefined,
+): { readonly path: string; readonly real: string } | { readonly missing: string } {
+  const path = command.includes('/') ? command : findOnPath(command, searchPath ?? defaultPath);
+  if (typeof path !== 'string') return path;
+  try {
+    return { path, real: realpathSync.native(path) };
+  } catch {
+    return { missing: 'there is no such program' };
+  }
+}
+
+/** Searches PATH as the system does, but refuses relative entries. */
+function findOnPath(command: string, searchPath: string): string | { missing: string } {
+  for (const entry of searchPath.split(delimiter)) {
+    if (!isAbsolute(entry)) {
+      return { missing: 'PATH has a relative entry before it, so a file in the workspace could replace it' };
+    }
+    const path = join(entry, command);
+    if (isProgram(path)) return path;
+  }
+  return { missing: 'there is no such program on PATH' };
+}
+
+function isProgram(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
   }
 }
 

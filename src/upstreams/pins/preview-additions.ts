@@ -31,14 +31,19 @@ export async function previewAdditions(
   const servers = defineServers(loaded.config, dirname(paths.configFile));
   const approvals = createApprovals({ dataDir: paths.dataDir, searchPath });
   const pinned = new Map<string, ServerPins>();
-  const lines = additions.flatMap(({ name, origin }) => {
+  const lines: string[] = [];
+  for (const { name, origin } of additions) {
+    lines.push(`+ ${name} (${origin})`);
     const server = servers.get(name);
-    if (server === undefined) return [`+ ${name} (${origin})`, '  disabled'];
-    const pins = approvals.preview(server);
+    if (server === undefined) {
+      lines.push('  disabled');
+      continue;
+    }
+    const pins = await approvals.preview(server);
     pinned.set(name, pins);
     const notes = describeUnpinned(pins, server).map((line) => `  note     ${line}`);
-    return [`+ ${name} (${origin})`, ...describeCommand(pins, server), ...notes];
-  });
+    lines.push(...describeCommand(pins, server), ...notes);
+  }
   return {
     loaded,
     lines,

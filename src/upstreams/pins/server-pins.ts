@@ -1,11 +1,11 @@
-import { accessSync, closeSync, constants, existsSync, openSync, readSync, realpathSync, statSync } from 'node:fs';
-import { basename, delimiter, isAbsolute, join, relative } from 'node:path';
+import { existsSync } from 'node:fs';
+import { basename, relative } from 'node:path';
 import { isInside } from '../../config/load/resolve-symlinks.ts';
 import { findExposure } from '../../lib/fs/private-files.ts';
 import { hashValues, sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { HttpServer, StdioServer } from '../definition.ts';
-import type { FileHashes } from './file-hashes.ts';
+import { type FileHashes, type HashFile, isScript, maxPinnedBytes } from './file-hashes.ts';
 import {
   findArgFiles,
   findCodeOption,
@@ -13,11 +13,10 @@ import {
   findValueFiles,
   isDataFile,
   isFolder,
+  locateProgram,
   tooManyFiles,
 } from './named-files.ts';
 import { listVariants, type ToolPin, type ToolPins } from './pinned-tools.ts';
-
-const defaultPath = '/usr/local/bin:/usr/bin:/bin';
 
 type StdioVariant<T> = Extract<T, { kind: 'stdio' }>;
 
@@ -64,34 +63,70 @@ export type ServerPins =
       readonly headers: Readonly<Record<string, string>>;
     };
 
-/** Reads the pins of a server as it is now, files included. */
-export function readServerPins(
+/** Finds what a server starts or calls, without reading a file: for servers that need no approval. */
+export function locateServer(
+  server: ApprovableServer,
+  searchPath: string | undefined,
+  fetched?: FindFetchedPackage,
+): ServerPins {
+  if (server.kind === 'http') return readHttpPins(server);
+  const { folder, command, args, env } = server;
+  const named = fetched?.(command, args);
+  return {
+    ...{ kind: 'stdio', folder, command, args: [...args], env: hashValues(env), files: [] },
+    program: locateProgram(command, searchPath),
+    ...(named === undefined ? {} : { package: named }),
+  };
+}
+
+function readHttpPins({ folder, url, headers }: Extract<ApprovableServer, { kind: 'http' }>): ServerPins {
+  return { kind: 'http', folder, url: url.href, headers: hashValues(headers) };
+}
+
+/** Reads the pins of a server as it is now. Its files are read in pieces, between which other work goes on. */
+export async function readPinsInPieces(
   server: ApprovableServer,
   files: FileHashes,
   searchPath: string | undefined,
   fetched?: FindFetchedPackage,
+): Promise<ServerPins> {
+  const paths: string[] = [];
+  readServerPins(server, (path) => void paths.push(path), searchPath);
+  return readServerPins(server, await files.readInPieces(paths), searchPath, fetched);
+}
+
+/** Reads the pins of a server as it is now, files included. */
+export function readServerPins(
+  server: ApprovableServer,
+  hash: HashFile,
+  searchPath: string | undefined,
+  fetched?: FindFetchedPackage,
 ): ServerPins {
+  if (server.kind === 'http') return readHttpPins(server);
   const { folder } = server;
-  if (server.kind === 'http') {
-    return { kind: 'http', folder, url: server.url.href, headers: hashValues(server.headers) };
-  }
   const named = fetched?.(server.command, server.args);
   const paths = findPinnedPaths(server);
+  const program =
+    paths === undefined ? { missing: tooManyFiles } : findProgram(server.command, searchPath, folder, hash);
+  const hashed = (paths ?? []).filter((path) => existsSync(path)).map((path) => ({ path, found: hash(path) }));
+  const large = hashed.find(({ found }) => found === 'too large');
   return {
     kind: 'stdio',
     folder,
     command: server.command,
-    program: paths === undefined ? { missing: tooManyFiles } : findProgram(server.command, searchPath, folder, files),
+    program: large === undefined ? program : { missing: describeTooLarge(large.path) },
     args: [...server.args],
     env: hashValues(server.env),
-    files: (paths ?? [])
-      .filter((path) => existsSync(path))
-      .flatMap((path) => {
-        const found = files.hash(path);
-        return found === undefined ? [] : [{ path, real: found.real, sha256: found.sha256 }];
-      }),
+    files: hashed.flatMap(({ path, found }) =>
+      found === undefined || found === 'too large' ? [] : [{ path, real: found.real, sha256: found.sha256 }],
+    ),
     ...(named === undefined ? {} : { package: named }),
   };
+}
+
+/** The reason for a server with files that are not read, because that would hold up everything else. */
+function describeTooLarge(path: string): string {
+  return `${path} is too large to pin: the pinned files of a server may have ${maxPinnedBytes >> 20} MB together`;
 }
 
 /** Finds the files that decide what runs. Data files in variables are left out, since they change all the time. */
@@ -102,6 +137,13 @@ function findPinnedPaths(server: StdioVariant<ApprovableServer>): string[] | und
   const ofValues = findValueFiles(server, Object.values(env), folder);
   if (ofValues === undefined) return undefined;
   return [...new Set([...ofArgs, ...ofValues.filter((path) => !isDataFile(path))])].sort();
+}
+
+/** Lists the hashes of an approval by path. */
+export function listApprovedHashes(pins: ServerPins): ReadonlyMap<string, string | undefined> {
+  if (pins.kind === 'http') return new Map();
+  const files = 'missing' in pins.program ? pins.files : [...pins.files, pins.program];
+  return new Map(files.map(({ path, sha256 }) => [path, sha256]));
 }
 
 /** Describes each thing that may decide what a server runs but is not pinned. */
@@ -150,59 +192,18 @@ function findProgram(
   command: string,
   searchPath: string | undefined,
   folder: string,
-  files: FileHashes,
+  hash: HashFile,
 ): FilePin | { readonly missing: string } {
-  const named = command.includes('/');
-  const path = named ? command : findOnPath(command, searchPath ?? defaultPath);
-  if (typeof path !== 'string') return path;
-  let real: string;
-  try {
-    real = realpathSync.native(path);
-  } catch {
-    return { missing: 'there is no such program' };
-  }
-  if (!named && !isInside(real, folder) && !isInside(path, folder) && !isScript(real)) return { path, real };
-  const hashed = files.hash(path);
+  const located = locateProgram(command, searchPath);
+  if ('missing' in located) return located;
+  const { path, real } = located;
+  if (!command.includes('/') && !isInside(real, folder) && !isInside(path, folder) && !isScript(real))
+    return { path, real };
+  const hashed = hash(path);
+  if (hashed === 'too large') return { missing: describeTooLarge(path) };
   return hashed === undefined
     ? { missing: 'the program cannot be read' }
     : { path, real: hashed.real, sha256: hashed.sha256 };
-}
-
-/** Searches PATH as the system does, but refuses relative entries. */
-function findOnPath(command: string, searchPath: string): string | { missing: string } {
-  for (const entry of searchPath.split(delimiter)) {
-    if (!isAbsolute(entry)) {
-      return { missing: 'PATH has a relative entry before it, so a file in the workspace could replace it' };
-    }
-    const path = join(entry, command);
-    if (isProgram(path)) return path;
-  }
-  return { missing: 'there is no such program on PATH' };
-}
-
-function isProgram(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return statSync(path).isFile();
-  } catch {
-    return false;
-  }
-}
-
-function isScript(path: string): boolean {
-  const head = Buffer.alloc(2);
-  try {
-    const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
-    try {
-      readSync(descriptor, head, 0, 2, 0);
-    } finally {
-      closeSync(descriptor);
-    }
-  } catch {
-    // Only programs of the system are executable but not readable.
-    return false;
-  }
-  return head.toString('latin1') === '#!';
 }
 
 /** One difference between the approved and the current state. */

@@ -60,7 +60,7 @@ describe('a server that is added over the control API', () => {
     const add = () => admin.ask('POST /api/v1/servers', { body: { name: 'fresh', command: 'node' } });
     const state = async () => (await admin.ask('GET /api/v1/servers/{id}', { id: 'fresh' })).approval;
     await add();
-    const { definitionHash, pinsHash } = await admin.ask('GET /api/v1/servers/{id}', { id: 'fresh' });
+    const { definitionHash, pinsHash } = await admin.ask('POST /api/v1/servers/{id}/review', { id: 'fresh' });
     await admin.ask('POST /api/v1/servers/{id}/approve', { id: 'fresh', body: { definitionHash, pinsHash } });
     expect(await state()).toBe('approved');
     const planned = await admin.ask('DELETE /api/v1/servers/{id}', { id: 'fresh', query: { dryRun: 'true' } });

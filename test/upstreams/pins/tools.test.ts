@@ -119,7 +119,7 @@ test.each([
 });
 
 test('approvals that could not be read again are not written', async () => {
-  const shown = { ...project.approvals.preview(server), args: ['x'.repeat((64 << 20) + 1)] } as ServerPins;
+  const shown = { ...(await project.approvals.preview(server)), args: ['x'.repeat((64 << 20) + 1)] } as ServerPins;
   await expect(project.approvals.approve(server, shown)).rejects.toThrow('nothing was written');
   expect(project.approvals.check(server)).toEqual({ state: 'approved' });
 });

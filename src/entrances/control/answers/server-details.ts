@@ -97,7 +97,10 @@ const serverTool = z.object({
 
 export const serverDetails = serverOverview.extend({
   definition,
-  pinsHash: z.string().describe('Hash of everything that an approval would pin now. "approve" takes it.'),
+  pinsHash: z
+    .string()
+    .nullable()
+    .describe('Hash of everything that an approval would pin now; null if the server needs none.'),
   approvedAt: instantSchema.nullable(),
   toolsListedAt: instantSchema
     .nullable()

@@ -125,7 +125,7 @@ export const serverAdminRoutes = {
 };
 
 async function showServer(gateway: Operator, name: string) {
-  const details = (await gateway.openServers()).describe(name);
+  const details = await (await gateway.openServers()).describe(name);
   const overview = (await gateway.listServers()).find((each) => each.name === name);
   // A reload may have removed it in between.
   if (overview === undefined) throw new AmbitError('SERVER_NOT_AVAILABLE');
