@@ -45,9 +45,8 @@ export function createServerAdmin(parts: ServerAdminParts): ServerAdmin {
   return {
     async describe(name) {
       const server = find(name);
-      const pins = server.source === 'operator' ? approvals.locate(server) : await approvals.preview(server);
       const sources = { config: config(), approvals, logins, offers: offers(name) };
-      return describeServerDetails(server, pins, sources);
+      return describeServerDetails(server, await approvals.preview(server), sources);
     },
     check: async (name) => reviews.check(find(name)),
     review: async (name) => reviews.review(find(name)),

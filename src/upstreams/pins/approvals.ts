@@ -49,10 +49,11 @@ export interface Approvals {
   checkInPieces(server: ApprovableServer): Promise<ApprovalVerdict>;
   /** Approves a server as it is, or as it was shown to the person who approved it. Tools are pinned again. */
   approve(server: ApprovableServer, shown?: ServerPins): Promise<void>;
-  /** The pins that an approval would have now. Files are read in pieces, between which other work goes on. */
+  /**
+   * The pins that an approval would have now. Files are read in pieces, between which other work goes on. Those of the
+   * operator's servers are not read, because they need no approval.
+   */
   preview(server: ApprovableServer): Promise<ServerPins>;
-  /** Finds what a server starts or calls, without reading a file: for servers that need no approval. */
-  locate(server: ApprovableServer): ServerPins;
   /**
    * Pins the tools of an approved server, and keeps their texts. Existing pins stay, unless `replace` is set. Throws
    * SERVER_NOT_APPROVED when there are too many tools.
@@ -90,7 +91,10 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   let last: ApprovedServers = {};
   let revision = 0;
 
-  const preview = (server: ApprovableServer) => readPinsInPieces(server, files, searchPath, options.fetchedPackage);
+  const preview = async (server: ApprovableServer) =>
+    server.source === 'operator'
+      ? locateServer(server, searchPath, options.fetchedPackage)
+      : readPinsInPieces(server, files, searchPath, options.fetchedPackage);
 
   /** The approval that a server must agree with, or the verdict if nothing of the server decides it. */
   function findBasis(
@@ -143,7 +147,6 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
   return {
     preview,
-    locate: (server) => locateServer(server, searchPath, options.fetchedPackage),
 
     check(server) {
       const basis = findBasis(server);
