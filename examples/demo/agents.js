@@ -74,7 +74,7 @@ const cook = {
     workspaceId: 'kitchen',
     trustLevel: 'sandboxed',
     task: 'Find out what is missing for dinner',
-    permissions: ['shopping:read'],
+    permissions: ['shopping:read', 'notes:delete'],
     quotas: { totalCalls: 40 },
   },
   hasFolder: false,

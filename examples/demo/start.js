@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { locateDataDir } from '../../build/config/load/locate.js';
 import { runDemoAgents } from './agents.js';
+import { fillViews } from './fill-views.js';
 
 const ambit = fileURLToPath(new URL('../../bin/ambit.js', import.meta.url));
 const config = fileURLToPath(new URL('ambit.yaml', import.meta.url));
@@ -116,12 +117,20 @@ async function findProblem(path, token) {
 }
 
 const [, earlier, earlierId] = readToken();
-const [direct, sandboxed] = await Promise.all([
+const permissions = ['notes:delete'];
+const [direct, sandboxed, problem] = await Promise.all([
   openSession(
-    { name: 'demo-garden', workspaceId: 'garden', trustLevel: 'direct' },
-    async ({ id }) => id === earlierId && (await findProblem('/mcp/ambit', earlier)) === undefined,
+    { name: 'demo-garden', workspaceId: 'garden', trustLevel: 'direct', permissions },
+    async (known) =>
+      known.id === earlierId &&
+      permissions.every((each) => known.permissions.includes(each)) &&
+      (await findProblem('/mcp/ambit', earlier)) === undefined,
   ),
   openSession({ name: 'demo-kitchen', workspaceId: 'kitchen', trustLevel: 'sandboxed' }, () => true),
+  fillViews(requestControl).then(
+    () => undefined,
+    (error) => error.message,
+  ),
 ]);
 const token = direct.token ?? earlier;
 const headers = { Authorization: `Bearer ${token}` };
@@ -152,6 +161,9 @@ const lines = [
   `  demo-garden   workspace garden   direct      session ${direct.id.slice(0, 8)}`,
   `  demo-kitchen  workspace kitchen  sandboxed   session ${sandboxed.id.slice(0, 8)}`,
   '',
+  ...(problem === undefined
+    ? []
+    : [`Some views of the web console are empty: ${problem.replaceAll(/\p{Cc}+/gu, ' ')}`, '']),
 ];
 if (process.stdout.isTTY) {
   lines.push('Paste this into your MCP client (session demo-garden):', '', client, '');

@@ -102,11 +102,46 @@ async function listOutcomes(session: string, tool: string): Promise<string[]> {
   return entries.map(({ outcome, rule }) => (rule === undefined ? outcome : `${outcome} by ${rule}`));
 }
 
+/** The lists of the control API, and the member of the answer that holds the rows. */
+const lists = {
+  '/keys': 'keys',
+  '/credentials': 'credentials',
+  '/servers': 'servers',
+  '/rules': 'rules',
+  '/policies': 'policies',
+  '/objectives': 'objectives',
+  '/users': 'users',
+  '/workspaces': 'workspaces',
+  '/sessions': 'sessions',
+  '/sessions/ended': 'sessions',
+};
+
+type Row = Readonly<Record<string, unknown>>;
+
+async function readLists(): Promise<Record<string, Row[]>> {
+  const read = Object.entries(lists).map(async ([path, member]) => {
+    const answer = await requestControl<Record<string, Row[]>>(
+      join(dataDir, 'control.sock'),
+      ...(['GET', `/api/v1${path}`] as const),
+    );
+    return [path, answer[member] ?? []] as const;
+  });
+  return Object.fromEntries(await Promise.all(read));
+}
+
 describe('npm start', () => {
   test('every server of the demo answers in both sessions', async () => {
     const demo = await startDemo(repository);
     try {
       expect(demo.said).toContain('Ambit is running.\n');
+      expect(demo.said).not.toContain('are empty');
+      // Every view of the web console has something to show, also at the first start.
+      const rows = await readLists();
+      expect(Object.entries(rows).filter(([, each]) => each.length === 0)).toEqual([]);
+      expect(rows['/servers']?.filter(({ approval }) => approval === 'unapproved')).toMatchObject([{ name: 'diary' }]);
+      expect(rows['/keys']).toMatchObject([{ userId: 'grace', state: 'active', lastUsedAt: null }]);
+      expect(await readFile(join(dataDir, 'demo-client.json'), 'utf8')).not.toMatch(/ambk_|not-a-real/);
+      expect(demo.said).not.toMatch(/ambk_|not-a-real/);
       const id = /demo-kitchen .* session (\S+)/.exec(demo.said)?.[1];
       const kitchen = await requestControl(
         join(dataDir, 'control.sock'),
@@ -134,6 +169,8 @@ describe('npm start', () => {
     try {
       expect(again.token).toBe(demo.token);
       expect(again.said).toContain('1 of its servers did not answer');
+      const { '/keys': keys, '/credentials': credentials } = await readLists();
+      expect([keys?.length, credentials?.length]).toEqual([1, 1]);
       expect(again.said).toMatch(/\/mcp\/files +does not answer:\n +UPSTREAM_FAILED: .*"files"/);
       expect(await call(again, demo.token, 'notes__list_notes')).not.toContain('UPSTREAM_FAILED');
       const ended = await again.hear(/^The team of agents .*$/m);
