@@ -69,7 +69,11 @@ export const auditSearch: Command = {
   operands: '[WORDS…]',
   help: 'Search the journal, newest lines first',
   flags: {
-    session: { type: 'string', value: 'ID', help: 'Only this session: its name, its ID or the beginning of its ID' },
+    session: {
+      type: 'string',
+      value: 'ID',
+      help: 'Only this session: its ID or the beginning of it, or a name, also of ended sessions',
+    },
     user: { type: 'string', value: 'NAME', help: 'Only this user' },
     server: { type: 'string', value: 'NAME', help: 'Only this server' },
     tool: { type: 'string', value: 'NAME', help: 'Only this tool: TOOL or SERVER__TOOL' },
@@ -158,8 +162,36 @@ async function readPage(invocation: Invocation, filter: EntryFilter, page: PageQ
   }
   const target = await findGateway(invocation);
   announceStore(invocation, target);
-  const session = await resolveSession(invocation, target, filter.session);
-  return searchEntries(journalPath(target.dataDir), { ...filter, session }, page);
+  const named = await findNamedSessions(invocation, target, filter.session);
+  const { session, ...others } = filter;
+  const wanted = named.length === 0 ? filter : { ...others, sessionIds: named };
+  return searchEntries(journalPath(target.dataDir), wanted, page);
+}
+
+const namedSessions = new WeakMap<Invocation, Promise<readonly string[]>>();
+
+/** Finds the ids of all live and ended sessions with a name, for reading the journal without a gateway. */
+async function findNamedSessions(
+  invocation: Invocation,
+  target: GatewayTarget,
+  reference: string | undefined,
+): Promise<readonly string[]> {
+  if (reference === undefined || !isSessionName(reference, target.dataDir)) return [];
+  const known = namedSessions.get(invocation) ?? askForNamed(invocation, target, reference);
+  namedSessions.set(invocation, known);
+  return known;
+}
+
+async function askForNamed(invocation: Invocation, target: GatewayTarget, name: string): Promise<readonly string[]> {
+  const live = (await resolveSession(invocation, target, name)) ?? name;
+  const ended = await controlRequest(invocation, 'GET /api/v1/sessions/ended', { query: { name, limit: 1000 } }).catch(
+    (error: unknown) => {
+      // The journal can be read without the store.
+      if (isAmbitError(error)) return { sessions: [] };
+      throw error;
+    },
+  );
+  return [...(live === name ? [] : [live]), ...ended.sessions.map(({ id }) => id)];
 }
 
 /** Finds the id of a session for reading the journal without a gateway. A reference that may be an id stays as it is. */
@@ -168,8 +200,14 @@ export async function resolveSession(
   { dataDir }: Pick<GatewayTarget, 'dataDir'>,
   reference: string | undefined,
 ): Promise<string | undefined> {
-  const isName = reference !== undefined && !/^[0-9a-f]{4,32}$/.test(reference) && existsSync(dataDir);
-  return isName ? findSessionId(invocation, reference) : reference;
+  return reference !== undefined && isSessionName(reference, dataDir)
+    ? findSessionId(invocation, reference)
+    : reference;
+}
+
+/** Whether the store is asked for the session with this name. */
+function isSessionName(reference: string, dataDir: string): boolean {
+  return !/^[0-9a-f]{4,32}$/.test(reference) && existsSync(dataDir);
 }
 
 const sessionIds = new WeakMap<Invocation, Promise<string>>();

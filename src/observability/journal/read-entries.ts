@@ -15,6 +15,8 @@ export interface EntryFilter {
   readonly id?: string | undefined;
   /** The id of a session, or its beginning. */
   readonly session?: string | undefined;
+  /** The ids of several sessions. An entry of any of them matches. */
+  readonly sessionIds?: readonly string[] | undefined;
   readonly user?: string | undefined;
   readonly server?: string | undefined;
   /** The name of a tool, with or without its server. */
@@ -89,7 +91,7 @@ export const maxLineBytes = 1 << 20;
 /** Several processes write at their own pace, so a line may be this much older than those before it. */
 const maxDisorderMs = 60_000;
 export const newLine = 10;
-const [openBrace, closeBrace] = [0x7b, 0x7d];
+const [openBrace, closeBrace, quote] = [0x7b, 0x7d, 0x22];
 const noBytes = Buffer.alloc(0);
 
 /** Reads the calls of a session, newest first. */
@@ -131,12 +133,14 @@ export async function searchEntries(
     ...(session === undefined ? [] : [createMark('sessionId', session).subarray(0, -1)]),
     ...(id === undefined ? [] : [createMark('id', id).subarray(0, -1)]),
   ];
+  const ofSessions = filter.sessionIds && new Set(filter.sessionIds);
   const words = filter.words?.map(foldCase) ?? [];
   // Most lines are ruled out without parsing them: a value stands in its line as JSON writes it.
   const writtenWords = words.map(writeText);
   const { items, next, unreadable } = await readPage(file, query, limitBytes, filter, (line) => {
     const text = words.length === 0 ? '' : foldCase(line.toString('utf8'));
     if (!writtenWords.every((word) => text.includes(word))) return undefined;
+    if (ofSessions !== undefined && !namesSession(line, ofSessions)) return undefined;
     const entry = parseMarked(line, marks);
     return entry !== undefined && matchesFields(entry, filter) && hasWords(entry, words) ? entry : undefined;
   });
@@ -254,6 +258,18 @@ function writeText(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
+const sessionMark = createMark('sessionId', '').subarray(0, -1);
+
+/** Whether a line has a member with the id of one of the sessions. There may be many, so each line is searched once. */
+function namesSession(line: Buffer, ids: ReadonlySet<string>): boolean {
+  for (let at = line.indexOf(sessionMark); at !== -1; at = line.indexOf(sessionMark, at + 1)) {
+    const start = at + sessionMark.length;
+    const end = line.indexOf(quote, start);
+    if (end !== -1 && ids.has(line.toString('latin1', start, end))) return true;
+  }
+  return false;
+}
+
 /** Parses a line that contains all marks; undefined for another one. */
 function parseMarked(line: Buffer, marks: readonly Buffer[]): RecordedEntry | undefined {
   return marks.every((mark) => line.includes(mark)) ? parseEntry(line) : undefined;
@@ -283,11 +299,12 @@ function canBeText(value: unknown, depth = 0): boolean {
 }
 
 function matchesFields(entry: RecordedEntry, filter: EntryFilter): boolean {
-  const { id, session, user, server, tool, kind, event, method, rule, outcome } = filter;
+  const { id, session, sessionIds, user, server, tool, kind, event, method, rule, outcome } = filter;
   const startsWith = (value: unknown, start: string) => typeof value === 'string' && value.startsWith(start);
   return (
     (id === undefined || startsWith(entry['id'], id)) &&
     (session === undefined || startsWith(entry['sessionId'], session)) &&
+    (sessionIds === undefined || sessionIds.some((each) => each === entry['sessionId'])) &&
     (user === undefined || entry['userId'] === user) &&
     (server === undefined || entry['server'] === server) &&
     (kind === undefined || entry.kind === kind) &&

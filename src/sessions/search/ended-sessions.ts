@@ -20,6 +20,7 @@ export interface EndedSession
 export interface EndedQuery {
   readonly userId?: string | undefined;
   readonly workspaceId?: string | undefined;
+  readonly name?: string | undefined;
   /** The id of a session, or its beginning. */
   readonly id?: string | undefined;
   /** The earliest time of the end. */
@@ -185,7 +186,7 @@ export function createEndedSessions(options: EndedSessionsOptions): EndedSession
       const found: EndedSession[] = [];
       const oldest = Math.max(query.since ?? 0, now() - retentionMs);
       const cursor = readCursorOf(query.after);
-      const isFiltered = [query.userId, query.workspaceId, query.id].some((each) => each !== undefined);
+      const isFiltered = [query.userId, query.workspaceId, query.name, query.id].some((each) => each !== undefined);
       const size = isFiltered ? 1000 : query.limit;
       let after = cursor?.key;
       let read = 0;
@@ -264,10 +265,11 @@ function readEntry(text: string): EndedSession | undefined {
   }
 }
 
-function matchesQuery(entry: EndedSession, { userId, workspaceId, id = '' }: EndedQuery): boolean {
+function matchesQuery(entry: EndedSession, { userId, workspaceId, name, id = '' }: EndedQuery): boolean {
   return (
     (userId === undefined || entry.userId === userId) &&
     (workspaceId === undefined || entry.workspaceId === workspaceId) &&
+    (name === undefined || entry.name === name) &&
     entry.id.startsWith(id)
   );
 }

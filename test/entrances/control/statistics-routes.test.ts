@@ -125,6 +125,27 @@ test('the line of a call has the digest of its arguments as in the signed contex
   expect(entries.filter((entry) => entry['kind'] !== 'call').some((entry) => 'argsSha256' in entry)).toBe(false);
 });
 
+test('lines are found by the name of a session: those of all live and ended sessions with this name', async () => {
+  const first = await openClient('shift');
+  await first.call('own__mark', {});
+  await gateway.endSession(first.id);
+  type Lines = AnswerOf<'GET /api/v1/journal'>;
+  const find = async (query: string) => {
+    const { entries } = await get<Lines>(`/api/v1/journal?kind=session&event=created&${query}`);
+    return entries.map((entry) => entry['sessionId']);
+  };
+  expect(await find('session=shift')).toEqual([first.id]);
+  const since = new Date(Date.now() - 60_000).toISOString();
+  expect(await find(`session=shift&since=${since}`)).toEqual([first.id]);
+  const named = await get<AnswerOf<'GET /api/v1/sessions/ended'>>('/api/v1/sessions/ended?name=shift');
+  expect(named.sessions.map(({ id }) => id)).toEqual([first.id]);
+  const second = await openClient('shift');
+  const { id: third } = await gateway.createSession({ name: 'shift', userId: 'grace' });
+  expect((await find('session=shift')).sort()).toEqual([first.id, second.id, third].sort());
+  for (const part of [first.id, first.id.slice(0, 12)]) expect(await find(`session=${part}`)).toEqual([first.id]);
+  expect(await find('session=shif')).toEqual([]);
+});
+
 test('numbers of all sessions and of one, and wrong time ranges', async () => {
   const { id, call } = await openClient('counted');
   await call('own__mark', {});

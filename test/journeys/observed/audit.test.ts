@@ -62,6 +62,16 @@ test('P11, P15: the line that a server writes at its start is found by its sessi
   );
 });
 
+test('lines of a session that has ended are found by its name', async () => {
+  const { id } = await ambit.session({ name: 'task#050' });
+  await ambitInProcess(['session', 'end', 'task#050', ...flags]);
+  const found = await search('--session', 'task#050', '--kind', 'session');
+  expect(found.map(({ sessionId, event }) => [sessionId, event])).toEqual([
+    [id, 'ended'],
+    [id, 'created'],
+  ]);
+});
+
 test('W2, W4: the session and the path that a tool was asked for are found with what they led to', async () => {
   const [file] = await search('--tool', 'session_read_file', '--kind', 'file', '--since', '1h');
   expect(file).toMatchObject({

@@ -193,6 +193,8 @@ test.each<[EntryFilter, number[]]>([
   [{}, [7, 6, 5, 4, 3, 2, 1, 0]],
   [{ session: 'aa11' }, [7, 3, 2, 1, 0]],
   [{ session: 'aa' }, [7, 5, 4, 3, 2, 1, 0]],
+  [{ sessionIds: ['aa22', 'aa'] }, [5, 4]],
+  [{ sessionIds: ['aa22', 'aa11'], kind: 'call' }, [4, 3]],
   [{ user: 'ada' }, [3, 0]],
   [{ user: 'ad' }, []],
   [{ server: 'who', kind: 'process' }, [2, 1]],

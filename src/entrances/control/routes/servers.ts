@@ -6,6 +6,7 @@ import type { Operator } from '../../../gateway/gateway.ts';
 import type { ServerLogLine, ServerLogs } from '../../../gateway/server-activity.ts';
 import { entryKinds } from '../../../observability/journal/journal.ts';
 import { manifest } from '../../../package-paths.ts';
+import type { SessionRecord } from '../../../stores/record.ts';
 import type { Page } from '../../../stores/store.ts';
 import { defineRoute, nameCredential, type RouteRequest } from '../route.ts';
 import { findRecord, journalPageQuery } from './sessions.ts';
@@ -44,7 +45,9 @@ const journalQuery = journalPageQuery.extend({
   id: text.exactOptional().describe('Only lines of this call: its correlation id, or the beginning of it.'),
   session: text
     .exactOptional()
-    .describe('Only lines of this session: its id or the beginning of it, or the name of a live session.'),
+    .describe(
+      'Only lines of this session: its id or the beginning of it, or a name. Lines of all live and ended sessions with the name match.',
+    ),
   user: text.exactOptional().describe('Only lines of this user.'),
   server: text.exactOptional().describe('Only lines about this server.'),
   tool: text.exactOptional().describe('Only lines about this tool, as "tool" or "server__tool".'),
@@ -162,10 +165,38 @@ async function countSessions({ sessions }: Operator) {
 async function searchJournal(gateway: Operator, asked: RouteRequest<{ query: typeof journalQuery }>) {
   const { query, caller, signal } = asked;
   const { limit, before, session, ...filter } = query;
+  const page = { limit, before, signal, reader: nameCredential(caller) };
+  if (session === undefined) return gateway.searchJournal(filter, page);
   // The journal is most needed when the store cannot be reached.
-  const named = session === undefined ? undefined : await gateway.sessions.find(session).catch(() => undefined);
-  const wanted = { ...filter, session: named?.id ?? session };
-  return gateway.searchJournal(wanted, { limit, before, signal, reader: nameCredential(caller) });
+  const found = await gateway.sessions.find(session).catch(() => undefined);
+  if (found?.id === session) return gateway.searchJournal({ ...filter, session }, page);
+  const ended = await findEnded(gateway, session, filter.since).catch(() => []);
+  const live = found === undefined ? await findLive(gateway, session).catch(() => []) : [found];
+  const named = [...live.filter(({ name }) => name === session).map(({ id }) => id), ...ended];
+  // A name comes before the beginning of an id.
+  if (named.length > 0) return gateway.searchJournal({ ...filter, sessionIds: named }, page);
+  return gateway.searchJournal({ ...filter, session: found?.id ?? session }, page);
+}
+
+/** The time after its end in which lines of a session are written: its processes and its folder go last. */
+const lateMs = 3_600_000;
+
+async function findEnded(gateway: Operator, name: string, since: string | undefined): Promise<string[]> {
+  const from = since === undefined ? undefined : Date.parse(since) - lateMs;
+  const { sessions } = await gateway.endedSessions.list({ name, since: from, limit: 1000 });
+  return sessions.map(({ id }) => id);
+}
+
+/** Finds the live sessions with a name. Several users may have one each. */
+async function findLive({ sessions }: Operator, name: string): Promise<SessionRecord[]> {
+  const found: SessionRecord[] = [];
+  let after: string | undefined;
+  do {
+    const page: Page = await sessions.list({}, { limit: 1000, ...(after === undefined ? {} : { after }) });
+    found.push(...page.sessions.filter((session) => session.name === name));
+    after = page.next ?? undefined;
+  } while (after !== undefined);
+  return found;
 }
 
 async function readServerLog(gateway: Operator, asked: RouteRequest<{ query: typeof logQuery }>) {

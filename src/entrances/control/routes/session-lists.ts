@@ -44,6 +44,7 @@ const endedLimit = { error: `a whole number from 1 to ${maxEnded}` };
 const endedQuery = z.object({
   user: z.string().exactOptional().describe('Only sessions of this user.'),
   workspace: z.string().exactOptional().describe('Only sessions in this workspace.'),
+  name: z.string().min(1, 'at least one character').exactOptional().describe('Only sessions with this name.'),
   id: z.string().min(1, 'at least one character').exactOptional().describe('Only sessions whose id begins with this.'),
   since: z.iso
     .datetime({ offset: true, error: 'a time such as 2026-11-18T09:00:00Z' })
