@@ -5,12 +5,13 @@ import { hrefOf, readQuery } from '../frame/route.ts';
 import { Card, View } from '../parts/card.tsx';
 import { Chart } from '../parts/chart.tsx';
 import { ChoiceFilter, Filters } from '../parts/filters.tsx';
-import { formatBytes, formatCount, formatMs } from '../parts/format.ts';
+import { formatBytes, formatCount, formatMs, now } from '../parts/format.ts';
 import { Answer, Empty, Notice } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { Table } from '../parts/table.tsx';
 import { Text } from '../parts/text.tsx';
-import { gatewayNow, liveSessions, reloadSessions } from '../sessions/live-sessions.ts';
+import { computeCallRate } from '../sessions/call-rate.ts';
+import { liveSessions, reloadSessions } from '../sessions/live-sessions.ts';
 import './overview.css';
 
 type Stats = AnswerOf<'GET /api/v1/stats'>;
@@ -39,10 +40,10 @@ export function Overview() {
   }, []);
   return (
     <View title="Overview">
+      <Now />
       <Filters>
         <ChoiceFilter name="range" label="Time" options={ranges.map(([value, label]) => [value, label] as const)} />
       </Filters>
-      <Now />
       <Answer of={stats}>{(answer) => <Numbers stats={answer} />}</Answer>
       <SameData
         command={`ambit stats --since ${hours}h --json`}
@@ -65,7 +66,8 @@ function Now() {
       <Figure label="With a call under way" value={formatCount(busy)} href={hrefOf(['sessions'], { show: 'busy' })} />
       <Figure
         label="Calls per second"
-        value={formatRate(gatewayNow.value?.callsPerSecond ?? 0)}
+        title="On average over the last minute"
+        value={formatRate(computeCallRate(now.value))}
         href={hrefOf(['sessions'], { sort: 'active' })}
       />
       <Figure
@@ -78,7 +80,9 @@ function Now() {
   );
 }
 
-function formatRate(rate: number): string {
+function formatRate(rate: number | undefined): string {
+  if (rate === undefined) return '…';
+  if (rate > 0 && rate < 0.1) return '<0.1';
   return rate === 0 ? '0' : rate < 10 ? rate.toFixed(1) : formatCount(Math.round(rate));
 }
 
@@ -87,11 +91,12 @@ interface FigureProps {
   readonly value: string;
   readonly href: string;
   readonly isBad?: boolean;
+  readonly title?: string;
 }
 
-function Figure({ label, value, href, isBad }: FigureProps) {
+function Figure({ label, value, href, isBad, title }: FigureProps) {
   return (
-    <a class={isBad === true ? 'figure figure-bad' : 'figure'} href={href}>
+    <a class={isBad === true ? 'figure figure-bad' : 'figure'} href={href} title={title}>
       <span class="figure-label">{label}</span>
       <span class="figure-value">{value}</span>
     </a>
@@ -100,6 +105,9 @@ function Figure({ label, value, href, isBad }: FigureProps) {
 
 /** The calls that are counted. Lists of tools and other requests are not. */
 const toolCalls = { kind: 'call', method: 'tools/call' };
+
+/** A refused call is an error too, and counts as both. */
+const errorsLabel = 'Errors, refusals included';
 
 function Numbers({ stats }: { readonly stats: Stats }) {
   // The numbers begin with a whole step, which may be earlier than asked for.
@@ -116,7 +124,7 @@ function Numbers({ stats }: { readonly stats: Stats }) {
       <section class="figures" aria-label="In this time">
         <Figure label="Calls" value={formatCount(calls)} href={inJournal(toolCalls)} />
         <Figure
-          label="Errors"
+          label={errorsLabel}
           value={formatCount(errors)}
           href={inJournal({ ...toolCalls, outcome: 'error' })}
           isBad={errors > 0}
@@ -166,22 +174,22 @@ function Numbers({ stats }: { readonly stats: Stats }) {
 }
 
 function Charts({ stats }: { readonly stats: Stats }) {
-  const { series } = stats;
+  const { series, totals } = stats;
   const times = useMemo(() => series.map(({ at }) => Date.parse(at)), [series]);
   const counts = useMemo(
     () =>
       [
-        { label: 'Calls', colour: 1, values: series.map(({ calls }) => calls) },
-        { label: 'Errors', colour: 2, values: series.map(({ errors }) => errors) },
-        { label: 'Refusals', colour: 4, values: series.map(({ refusals }) => refusals) },
+        { label: 'Calls', colour: 1, values: series.map(({ calls }) => calls), whole: totals.calls },
+        { label: errorsLabel, colour: 2, values: series.map(({ errors }) => errors), whole: totals.errors },
+        { label: 'Refusals', colour: 4, values: series.map(({ refusals }) => refusals), whole: totals.refusals },
       ] as const,
     [series],
   );
   const durations = useMemo(
     () =>
       [
-        { label: 'Median', colour: 3, values: series.map(({ p50 }) => p50) },
-        { label: '99th percentile', colour: 2, values: series.map(({ p99 }) => p99) },
+        { label: 'Median', colour: 3, values: series.map(({ p50 }) => p50), whole: totals.p50 },
+        { label: '99th percentile', colour: 2, values: series.map(({ p99 }) => p99), whole: totals.p99 },
       ] as const,
     [series],
   );
@@ -203,6 +211,8 @@ type RuleRow = Stats['refusalsByRule'][number];
 
 /** The address of the refusals of a row. Requests that were refused before they became a call may have no code. */
 function hrefOfRefusals(since: string, { rule, code }: RuleRow): string {
+  // The row of all others: the journal has no list of these alone.
+  if (rule === null && code === null) return hrefOf(['journal'], { since, outcome: 'refusal' });
   const isEvent = code !== null && !/^[A-Z]/.test(code);
   const which = isEvent ? { kind: 'refusal', event: code } : { outcome: code ?? 'refusal', rule: rule ?? '-' };
   return hrefOf(['journal'], { since, ...which });
@@ -240,12 +250,7 @@ function RefusalsByRule({ stats }: { readonly stats: Stats }) {
             {
               label: 'Refusals',
               isNumber: true,
-              cell: (row) =>
-                row.code === null ? (
-                  formatCount(row.count)
-                ) : (
-                  <a href={hrefOfRefusals(since, row)}>{formatCount(row.count)}</a>
-                ),
+              cell: (row) => <a href={hrefOfRefusals(since, row)}>{formatCount(row.count)}</a>,
             },
           ]}
         />
@@ -258,11 +263,12 @@ type ToolRow = Stats['tools'][number];
 
 function TopTools({ stats }: { readonly stats: Stats }) {
   const rows = stats.tools.slice(0, maxRows);
-  const link = ({ server, tool }: ToolRow, count: number, query: Record<string, string> = {}) => {
-    if (server === null || tool === null) return formatCount(count);
-    const href = hrefOf(['journal'], { since: stats.since, server, tool, ...toolCalls, ...query });
-    return <a href={href}>{formatCount(count)}</a>;
+  const link = ({ server, tool }: ToolRow, text: string, query: Record<string, string> = {}) => {
+    // The journal has no list of the calls of all other tools alone.
+    const which = server === null || tool === null ? {} : { server, tool };
+    return <a href={hrefOf(['journal'], { since: stats.since, ...which, ...toolCalls, ...query })}>{text}</a>;
   };
+  const linkDuration = (row: ToolRow, ms: number | null) => (ms === null ? '' : link(row, formatMs(ms)));
   return (
     <Card title="Tools with the most calls" isFlush>
       {rows.length === 0 ? (
@@ -282,10 +288,14 @@ function TopTools({ stats }: { readonly stats: Stats }) {
                   <Text value={`${server} ${tool}`} max={80} />
                 ),
             },
-            { label: 'Calls', isNumber: true, cell: (row) => link(row, row.calls) },
-            { label: 'Errors', isNumber: true, cell: (row) => link(row, row.errors, { outcome: 'error' }) },
-            { label: 'p50', isNumber: true, from: 'tablet', cell: ({ p50 }) => (p50 === null ? '' : formatMs(p50)) },
-            { label: 'p99', isNumber: true, cell: ({ p99 }) => (p99 === null ? '' : formatMs(p99)) },
+            { label: 'Calls', isNumber: true, cell: (row) => link(row, formatCount(row.calls)) },
+            {
+              label: errorsLabel,
+              isNumber: true,
+              cell: (row) => link(row, formatCount(row.errors), { outcome: 'error' }),
+            },
+            { label: 'p50', isNumber: true, from: 'tablet', cell: (row) => linkDuration(row, row.p50) },
+            { label: 'p99', isNumber: true, cell: (row) => linkDuration(row, row.p99) },
           ]}
         />
       )}

@@ -33,6 +33,11 @@ export function formatAge(since: number | string): string {
   return formatDuration(Math.max(1000, ms)).split(' ').slice(0, 2).join(' ');
 }
 
+/** Formats the time since something began in its two largest units, in whole seconds. */
+export function formatSince(since: number | string): string {
+  return formatDuration(Math.floor((now.value - new Date(since).getTime()) / 1000) * 1000);
+}
+
 export function formatMs(ms: number): string {
   if (ms >= 1000) return `${(ms / 1000).toFixed(ms >= 10_000 ? 1 : 2)} s`;
   return ms >= 100 ? `${Math.round(ms)} ms` : `${Number(ms.toPrecision(2))} ms`;
@@ -76,6 +81,12 @@ export function formatAxisTime(at: number, rangeMs: number): string {
   return rangeMs <= 2 * 86_400_000 ? `${formatDay(time)} ${clock}` : formatDay(time);
 }
 
+/** Formats the time that the pointer of a chart is at: the hour and the minute, and over several days the day. */
+export function formatPointedTime(at: number, rangeMs: number): string {
+  const clock = formatAxisTime(at, 0);
+  return rangeMs <= 86_400_000 ? clock : `${formatDay(new Date(at))} ${clock}`;
+}
+
 function formatDay(time: Date): string {
   return time.toLocaleDateString('en-GB', { day: 'numeric', month: 'short' });
 }
@@ -84,9 +95,17 @@ export function plural(count: number, noun: string, many = `${noun}s`): string {
   return `${formatCount(count)} ${count === 1 ? noun : many}`;
 }
 
-/** Picks one of twelve hues for a name or id, always the same one. */
+const hues = 24;
+/** Hues nearer than this to red are those of errors. */
+const reservedHue = 25;
+
+/** Picks one of 24 hues for a name or id, always the same one. None is near the colour of errors. */
 export function hueOf(text: string): number {
-  let hash = 0;
-  for (const char of text) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) >>> 0;
-  return (hash % 12) * 30;
+  // FNV-1a, with the last step of MurmurHash: ids that differ in few letters get different hues.
+  let hash = 0x811c9dc5;
+  for (const char of text) hash = Math.imul(hash ^ (char.codePointAt(0) ?? 0), 0x01000193);
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b);
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35);
+  const at = ((hash ^ (hash >>> 16)) >>> 0) % hues;
+  return Math.round(reservedHue + (at * (360 - 2 * reservedHue)) / (hues - 1));
 }

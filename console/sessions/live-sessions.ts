@@ -14,16 +14,9 @@ export interface LiveSession extends Omit<ListedSession, 'activity' | 'children'
   readonly children: number;
 }
 
-interface GatewayNow {
-  readonly processes: number;
-  readonly callsPerSecond: number;
-}
-
 /** All live sessions, the newest first. Undefined until they have been read. */
 export const liveSessions = signal<readonly LiveSession[] | undefined>(undefined);
 export const liveError = signal<Error | undefined>(undefined);
-/** The latest figures of the gateway from the event stream. */
-export const gatewayNow = signal<GatewayNow | undefined>(undefined);
 
 const byId = new Map<string, LiveSession>();
 /** The ids in the order of the list. Undefined when sessions came or went: then it is made again. */
@@ -131,7 +124,6 @@ function applyActivity(changed: readonly (Activity & { readonly id: string })[])
 onEvent((type, data) => {
   if (type === 'resync') void reloadSessions();
   else if (type === 'activity') applyActivity((data as { sessions: (Activity & { id: string })[] }).sessions);
-  else if (type === 'gateway') gatewayNow.value = data as GatewayNow;
   else if (liveSessions.peek() !== undefined || reading !== undefined) applySessionEvent(type, data as SessionEvent);
 });
 
