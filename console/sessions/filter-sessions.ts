@@ -10,15 +10,22 @@ export interface SessionFilter {
   readonly trust: string;
   readonly show: string;
   readonly sort: string;
+  /** The id of a session. It and its descendants are shown. */
+  readonly family: string;
 }
 
 const nearLimit = 0.8;
 
 export function readSessionFilter(): SessionFilter {
-  const [text, user, workspace, trust, show, sort] = ['text', 'user', 'workspace', 'trust', 'show', 'sort'].map(
-    readQuery,
-  ) as [string, string, string, string, string, string];
-  return { text, user, workspace, trust, show, sort };
+  return {
+    text: readQuery('text'),
+    user: readQuery('user'),
+    workspace: readQuery('workspace'),
+    trust: readQuery('trust'),
+    show: readQuery('show'),
+    sort: readQuery('sort'),
+    family: readQuery('family'),
+  };
 }
 
 type Compare = (one: LiveSession, other: LiveSession) => number;
@@ -42,8 +49,10 @@ function descending(read: (session: LiveSession) => number | string): Compare {
 export function chooseSessions(sessions: readonly LiveSession[], filter: SessionFilter): readonly LiveSession[] {
   const { user, workspace, trust } = filter;
   const text = filter.text.toLowerCase();
+  const family = filter.family === '' ? undefined : collectFamily(sessions, filter.family);
   const chosen = sessions.filter(
     (session) =>
+      (family === undefined || family.has(session.id)) &&
       (user === '' || session.userId === user) &&
       (workspace === '' || session.workspaceId === workspace) &&
       (trust === '' || session.trustLevel === trust) &&
@@ -51,7 +60,43 @@ export function chooseSessions(sessions: readonly LiveSession[], filter: Session
       (text === '' || hasText(session, text)),
   );
   const { compare } = sortings.find(({ name }) => name === filter.sort) ?? {};
-  return compare === undefined ? chosen : chosen.sort(compare);
+  return compare === undefined ? placeBelowParents(chosen) : chosen.sort(compare);
+}
+
+/** Collects the ids of a session and of its descendants. */
+function collectFamily(sessions: readonly LiveSession[], id: string): ReadonlySet<string> {
+  const childrenOf = groupByParent(sessions);
+  const family = new Set([id]);
+  // A set is visited in the order in which it grows.
+  for (const each of family) for (const child of childrenOf.get(each) ?? []) family.add(child.id);
+  return family;
+}
+
+/** Puts children directly below their parent, if it is in the list. */
+function placeBelowParents(sessions: readonly LiveSession[]): readonly LiveSession[] {
+  const childrenOf = groupByParent(sessions);
+  if (childrenOf.size === 0) return sessions;
+  const ids = new Set(sessions.map(({ id }) => id));
+  const placed: LiveSession[] = [];
+  const waiting = sessions.filter(({ parentId }) => parentId === null || !ids.has(parentId)).toReversed();
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { depth = 0 } = next;
+    placed.push(next);
+    const children = childrenOf.get(next.id) ?? [];
+    waiting.push(...children.map((child) => ({ ...child, depth: depth + 1 })).toReversed());
+  }
+  return placed;
+}
+
+function groupByParent(sessions: readonly LiveSession[]): ReadonlyMap<string, readonly LiveSession[]> {
+  const groups = new Map<string, LiveSession[]>();
+  for (const session of sessions) {
+    if (session.parentId === null) continue;
+    const group = groups.get(session.parentId);
+    if (group === undefined) groups.set(session.parentId, [session]);
+    else group.push(session);
+  }
+  return groups;
 }
 
 function fitsShow(session: LiveSession, show: string): boolean {

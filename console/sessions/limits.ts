@@ -1,9 +1,12 @@
+import { formatBytes, formatCount } from '../parts/format.ts';
 import { countCalls, type LiveSession } from './live-sessions.ts';
 
 /** A limit of a session with how much of it is used. */
 export interface UsedLimit {
   readonly name: string;
   readonly label: string;
+  /** The numbers in few words, such as `7 of 40 calls`. */
+  readonly text: string;
   readonly used: number;
   readonly max: number;
   /** The used part, from 0 to 1 and more. */
@@ -23,9 +26,21 @@ export function listUsedLimits(session: LiveSession): readonly UsedLimit[] {
     ['totalCalls', 'Calls in all', countCalls(session), limits?.totalCalls],
     ['totalBytes', 'Bytes in all', usage?.bytes ?? 0, limits?.totalBytes],
   ];
-  return all.flatMap(([name, label, used, max]) =>
-    max === null || max === undefined ? [] : [{ name, label, used, max, part: max === 0 ? 1 : used / max }],
-  );
+  return all.flatMap(([name, label, used, max]) => {
+    if (max === null || max === undefined) return [];
+    return [{ name, label, used, max, text: writeNumbers(name, used, max), part: max === 0 ? 1 : used / max }];
+  });
+}
+
+const units: Readonly<Record<string, string>> = {
+  callsPerMinute: ' a minute',
+  concurrentCalls: ' at once',
+  totalCalls: ' calls',
+};
+
+function writeNumbers(name: string, used: number, max: number): string {
+  const format = name === 'totalBytes' ? formatBytes : formatCount;
+  return `${format(used)} of ${format(max)}${units[name] ?? ''}`;
 }
 
 /** Finds the limit of which the greatest part is used. */

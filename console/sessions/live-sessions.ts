@@ -12,6 +12,8 @@ export interface LiveSession extends Omit<ListedSession, 'activity' | 'children'
   /** The calls that this console has heard of since `usage` was read. */
   readonly callsSince: number;
   readonly children: number;
+  /** How many of its ancestors stand directly above it in the list. */
+  readonly depth?: number;
 }
 
 /** All live sessions, the newest first. Undefined until they have been read. */
@@ -28,6 +30,12 @@ let drawing: ReturnType<typeof setTimeout> | undefined;
 let reading: Promise<void> | undefined;
 /** Ids that ended while the list is being read: a page that was made before must not bring them back. */
 const endedMeanwhile = new Set<string>();
+
+/** Ids of rows whose limits and usage are not up to date: events about sessions do not tell them. */
+const unread = new Set<string>();
+/** Above this, reading the whole list is cheaper than reading session after session. */
+const maxUnread = 50;
+let isReadingRows = false;
 
 /** Reads all pages and replaces the list. Requests that come meanwhile share the result. */
 export function reloadSessions(): Promise<void> {
@@ -55,6 +63,7 @@ async function readAll(): Promise<void> {
   }
   for (const id of endedMeanwhile) found.delete(id);
   byId.clear();
+  unread.clear();
   for (const [id, row] of found) byId.set(id, row);
   order = undefined;
   draw();
@@ -99,12 +108,40 @@ function applySessionEvent(type: string, { session }: SessionEvent): void {
     if (!('userId' in session)) return;
     const before = byId.get(session.id);
     byId.set(session.id, before === undefined ? createRow(session) : { ...before, ...session, ...keepLive(before) });
+    unread.add(session.id);
+    void readRows();
   } else {
     byId.delete(session.id);
     if (reading !== undefined) endedMeanwhile.add(session.id);
   }
   order = undefined;
   drawSoon();
+}
+
+/** Reads the limits and the usage of sessions that events told of, one after the other. */
+async function readRows(): Promise<void> {
+  if (isReadingRows) return;
+  isReadingRows = true;
+  for (const id of unread) {
+    if (unread.size > maxUnread) {
+      unread.clear();
+      await reloadSessions();
+      break;
+    }
+    unread.delete(id);
+    // A session may have ended since. One that cannot be read stays without limits until the list is read again.
+    const details = byId.has(id)
+      ? await request('GET /api/v1/sessions/{id}', { id }).catch(() => undefined)
+      : undefined;
+    const row = byId.get(id);
+    if (details === undefined || row === undefined) continue;
+    const { limits, usage = null } = details;
+    const activity = row.activity ?? details.activity;
+    const callsSince = Math.max(0, (activity?.calls ?? 0) - (details.activity?.calls ?? 0));
+    byId.set(id, { ...row, limits, usage, activity, callsSince });
+    drawSoon();
+  }
+  isReadingRows = false;
 }
 
 function keepLive({ activity, children, callsSince }: LiveSession) {
@@ -131,6 +168,7 @@ onEvent((type, data) => {
 effect(() => {
   if (signedIn.value !== undefined) return;
   byId.clear();
+  unread.clear();
   liveSessions.value = undefined;
 });
 

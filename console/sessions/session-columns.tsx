@@ -1,11 +1,11 @@
 import { hrefOf } from '../frame/route.ts';
 import { Badge, TrustBadge } from '../parts/badge.tsx';
-import { formatAge, formatBytes, formatCount, formatDuration, now, plural } from '../parts/format.ts';
+import { formatAge, formatCount, formatSince, now, plural } from '../parts/format.ts';
 import { Meter } from '../parts/meter.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import type { Column } from '../parts/table.tsx';
 import { Id, makeVisible, Swatch, Text } from '../parts/text.tsx';
-import { listUsedLimits } from './limits.ts';
+import { findNearestLimit, listUsedLimits } from './limits.ts';
 import { ageRecent, countCalls, type LiveSession } from './live-sessions.ts';
 import './sessions.css';
 
@@ -20,7 +20,7 @@ export const sessionColumns: readonly Column<LiveSession>[] = [
   },
   { label: 'User, workspace', width: '25%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
   { label: 'Trust', width: '7.5rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
-  { label: 'Age', width: '4.5rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
+  { label: 'Age', width: '5.25rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
   { label: 'Now', width: '36%', cell: ({ activity }) => <Now activity={activity} /> },
   { label: 'Last 5 minutes', width: '7.5rem', from: 'desktop', cell: ({ activity }) => <Recent activity={activity} /> },
   {
@@ -36,17 +36,27 @@ export const sessionColumns: readonly Column<LiveSession>[] = [
     isNumber: true,
     cell: ({ activity }) => <Errors count={activity?.errors ?? 0} />,
   },
-  { label: 'Limits', width: '5.5rem', from: 'desktop', cell: (session) => <Limits session={session} /> },
+  { label: 'Limits', width: '10rem', from: 'desktop', cell: (session) => <Limits session={session} /> },
 ];
 
+/** Deeper families are not indented further. */
+const maxDepth = 4;
+
 function SessionAndAgent({ session }: { readonly session: LiveSession }) {
-  const { agentId, children, parentId } = session;
-  const family = [parentId !== null && 'child', children > 0 && plural(children, 'child', 'children')];
-  const second = [...family, agentId].filter((part) => typeof part === 'string').join(' · ');
+  const { id, agentId, children, parentId, depth = 0 } = session;
+  const agent = agentId === null ? '' : agentId;
   return (
-    <span class="session-pair">
-      <SessionName session={session} />
-      {second !== '' && <SecondLine value={second} />}
+    <span class="session-pair" style={{ '--depth': String(Math.min(depth, maxDepth)) }}>
+      <SessionName session={session} isBelow={depth > 0} />
+      {(parentId !== null || children > 0 || agent !== '') && (
+        <span class="session-second" title={makeVisible(agent.slice(0, 300))}>
+          {parentId !== null && 'child'}
+          {parentId !== null && (children > 0 || agent !== '') && ' · '}
+          {children > 0 && <a href={hrefOf(['sessions'], { family: id })}>{plural(children, 'child', 'children')}</a>}
+          {children > 0 && agent !== '' && ' · '}
+          {agent !== '' && <Text value={agent.slice(0, maxName)} max={maxName} />}
+        </span>
+      )}
     </span>
   );
 }
@@ -69,10 +79,22 @@ function SecondLine({ value }: { readonly value: string }) {
 }
 
 /** Names a session, with its colour, as a link to everything about it. */
-export function SessionName({ session }: { readonly session: Pick<LiveSession, 'id' | 'name' | 'task'> }) {
+export function SessionName({
+  session,
+  isBelow,
+}: {
+  readonly session: Pick<LiveSession, 'id' | 'name' | 'task'>;
+  /** Whether its parent stands above it. */
+  readonly isBelow?: boolean;
+}) {
   const { id, name, task } = session;
   return (
     <span class="session-name">
+      {isBelow === true && (
+        <span class="session-below" aria-hidden="true">
+          └
+        </span>
+      )}
       <Swatch of={id} />
       <a href={hrefOf(['sessions', id])} title={makeVisible(task?.slice(0, 300) ?? id)}>
         {name === null ? <Id value={id} /> : <Text value={name.slice(0, maxName)} max={maxName} />}
@@ -82,19 +104,27 @@ export function SessionName({ session }: { readonly session: Pick<LiveSession, '
 }
 
 function Age({ since }: { readonly since: string }) {
-  return <span title={formatDuration(now.value - Date.parse(since))}>{formatAge(since)}</span>;
+  return (
+    <span class="nowrap" title={formatSince(since)}>
+      {formatAge(since)}
+    </span>
+  );
 }
 
 function Now({ activity }: { readonly activity: LiveSession['activity'] }) {
   if (activity === null) return <span class="muted">no calls yet</span>;
   const { current, underWay, lastCallAt } = activity;
   if (current === null)
-    return <span class="muted">{lastCallAt === null ? 'no calls yet' : `last call ${formatAge(lastCallAt)} ago`}</span>;
+    return (
+      <span class="muted session-idle">
+        {lastCallAt === null ? 'no calls yet' : `last call ${formatAge(lastCallAt)} ago`}
+      </span>
+    );
   return (
     <span class="session-now" title={`${underWay} under way`}>
       <span class="session-busy" aria-hidden="true" />
       <Text value={nameTool(current).slice(0, maxName)} max={maxName} />
-      <span class="muted">{formatDuration(now.value - Date.parse(current.since))}</span>
+      <span class="muted">{formatSince(current.since)}</span>
       {underWay > 1 && <Badge>+{underWay - 1}</Badge>}
     </span>
   );
@@ -113,20 +143,20 @@ function Errors({ count }: { readonly count: number }) {
   return count === 0 ? <span class="muted">0</span> : <Badge tone="bad">{formatCount(count)}</Badge>;
 }
 
+/** Shows the limit that is nearest to its end. */
 function Limits({ session }: { readonly session: LiveSession }) {
-  const limits = listUsedLimits(session);
-  if (limits.length === 0) return <span class="muted">none</span>;
+  // Events about new sessions do not tell their limits.
+  if (session.limits === undefined) return <span class="muted">…</span>;
+  const nearest = findNearestLimit(session);
+  if (nearest === undefined) return <span class="muted">none</span>;
+  const { label, text, used, max } = nearest;
+  const title = listUsedLimits(session)
+    .map((limit) => `${limit.label}: ${limit.text}`)
+    .join('\n');
   return (
-    <span class="session-limits">
-      {limits.map(({ name, label, used, max }) => (
-        <Meter
-          key={name}
-          label={label}
-          value={used}
-          max={max}
-          format={name === 'totalBytes' ? formatBytes : formatCount}
-        />
-      ))}
+    <span class="session-limit" title={title}>
+      <span>{text}</span>
+      <Meter label={label} value={used} max={max} title={title} />
     </span>
   );
 }

@@ -1,15 +1,16 @@
 import { useComputed } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { pathOf } from '../api/request.ts';
-import { hrefOf, readQuery } from '../frame/route.ts';
+import { hrefOf, readQuery, route } from '../frame/route.ts';
 import { View } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
 import { plural } from '../parts/format.ts';
-import { Empty, ErrorNotice } from '../parts/notice.tsx';
+import { Empty, ErrorNotice, Notice } from '../parts/notice.tsx';
 import { quoteWord } from '../parts/quote-word.ts';
 import { SameData } from '../parts/same-data.tsx';
 import { WindowedTable } from '../parts/table.tsx';
 import { Tabs } from '../parts/tabs.tsx';
+import { Text } from '../parts/text.tsx';
 import { EndedSessions } from './ended-sessions.tsx';
 import { chooseSessions, readSessionFilter, sortings } from './filter-sessions.ts';
 import { liveError, liveSessions, reloadSessions } from './live-sessions.ts';
@@ -32,6 +33,21 @@ export function SessionList() {
       />
       {state === 'live' ? <LiveSessions /> : <EndedSessions />}
     </View>
+  );
+}
+
+/** Says that the list holds one session and its descendants only. */
+function Family({ id }: { readonly id: string }) {
+  const name = liveSessions.value?.find((session) => session.id === id)?.name ?? id.slice(0, 8);
+  return (
+    <Notice>
+      <p>
+        Only <Text value={name} max={60} /> and the sessions below it.{' '}
+        <a href={hrefOf(['sessions'], { ...Object.fromEntries(route.value.query), family: undefined })}>
+          Show all families
+        </a>
+      </p>
+    </Notice>
   );
 }
 
@@ -93,6 +109,7 @@ function LiveSessions() {
           <a href={hrefOf(['sessions'])}>Show all sessions</a>
         </Empty>
       )}
+      {filter.family !== '' && <Family id={filter.family} />}
       {rows.length > 0 && (
         <>
           {rows.length !== all?.length && (
