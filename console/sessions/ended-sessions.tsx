@@ -1,11 +1,12 @@
-import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
+import { type Signal, useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import { onEvent } from '../api/events.ts';
 import { type AnswerOf, pathOf, request } from '../api/request.ts';
 import { hrefOf, readQuery } from '../frame/route.ts';
 import { StateBadge, TrustBadge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
-import { formatDuration } from '../parts/format.ts';
+import { formatCount, formatDuration, plural } from '../parts/format.ts';
 import { Empty, ErrorNotice } from '../parts/notice.tsx';
 import { quoteWord } from '../parts/quote-word.ts';
 import { SameData } from '../parts/same-data.tsx';
@@ -17,14 +18,23 @@ type EndedSession = AnswerOf<'GET /api/v1/sessions/ended'>['sessions'][number];
 
 const dayMs = 86_400_000;
 const pageSize = 100;
+const maxName = 60;
+/** Sessions that end within this time are read together. */
+const collectMs = 2000;
 const spans = [
   ['', 'Last 7 days', 7],
   ['1', 'Last 24 hours', 1],
   ['30', 'Last 30 days', 30],
 ] as const;
 
+/** How many ended sessions are loaded, and whether there are more. */
+export interface EndedCount {
+  readonly loaded: number;
+  readonly hasMore: boolean;
+}
+
 /** The sessions that ended in the last days, the latest first. */
-export function EndedSessions() {
+export function EndedSessions({ count }: { readonly count: Signal<EndedCount | undefined> }) {
   const [user, workspace, days] = ['user', 'workspace', 'days'].map(readQuery) as [string, string, string];
   const [, , span = 7] = spans.find(([value]) => value === days) ?? [];
   const rows = useSignal<readonly EndedSession[]>([]);
@@ -63,10 +73,33 @@ export function EndedSessions() {
     rows.value = [];
     void load();
   }, [user, workspace, span]);
+  useEffect(() => {
+    count.value = isLoading.value && rows.value.length === 0 ? undefined : countRows(rows.value, next.value);
+  }, [rows.value, next.value, isLoading.value]);
+  /** Adds the sessions that ended since the list was read. */
+  const addNew = async () => {
+    if (isLoading.peek()) return;
+    const known = rows.peek();
+    const page = await request('GET /api/v1/sessions/ended', { query: { ...query, limit: String(pageSize) } }).catch(
+      () => undefined,
+    );
+    // Other filters or older sessions may have been asked for meanwhile.
+    if (page === undefined || known !== rows.peek()) return;
+    const ids = new Set(page.sessions.map(({ id }) => id));
+    const others = known.filter(({ id }) => !ids.has(id));
+    // Between a full page of new sessions and the known ones, some may be missing.
+    const isWhole = page.next === null || others.length < known.length;
+    rows.value = isWhole ? [...page.sessions, ...others] : page.sessions;
+    if (!isWhole || others.length === 0) next.value = page.next;
+  };
+  useEndedEvents(addNew);
+  const text = readQuery('text').toLowerCase();
+  const shown = text === '' ? rows.value : rows.value.filter((session) => hasText(session, text));
 
   return (
     <>
       <Filters>
+        <TextFilter name="text" label="Search" placeholder="Name, agent…" />
         <TextFilter name="user" label="User" />
         <TextFilter name="workspace" label="Workspace" />
         <ChoiceFilter name="days" label="Ended in" options={spans.map(([value, label]) => [value, label] as const)} />
@@ -77,15 +110,31 @@ export function EndedSessions() {
           <a href={hrefOf(['sessions'])}>Show the live sessions</a>
         </Empty>
       )}
-      {rows.value.length > 0 && (
+      {text !== '' && rows.value.length > 0 && (
+        <p class="muted" role="status">
+          {`${plural(shown.length, 'session')} of the ${formatCount(rows.value.length)} loaded ones.`}
+          {next.value !== null && ' Older ones are searched when they are loaded.'}
+        </p>
+      )}
+      {shown.length > 0 && (
         <section class="card card-flush">
           <Table
             caption="Ended sessions"
-            rows={rows.value}
+            rows={shown}
             keyOf={({ id }) => id}
             columns={[
-              { label: 'Session', cell: (session) => <SessionName session={session} /> },
-              { label: 'User', cell: ({ userId }) => <Text value={userId} max={60} /> },
+              {
+                label: 'Session',
+                cell: (session) => (
+                  <span class="session-pair">
+                    <SessionName session={session} />
+                    <span class="session-second to-phone">
+                      <Text value={session.userId.slice(0, maxName)} max={maxName} />
+                    </span>
+                  </span>
+                ),
+              },
+              { label: 'User', from: 'tablet', cell: ({ userId }) => <Text value={userId} max={60} /> },
               { label: 'Agent', from: 'desktop', cell: ({ agentId }) => <Text value={agentId ?? 'none'} max={60} /> },
               {
                 label: 'Workspace',
@@ -127,4 +176,34 @@ export function EndedSessions() {
       />
     </>
   );
+}
+
+function countRows(rows: readonly EndedSession[], next: string | null): EndedCount {
+  return { loaded: rows.length, hasMore: next !== null };
+}
+
+function hasText({ id, name, userId, agentId, workspaceId, task }: EndedSession, text: string): boolean {
+  return [id, name, userId, agentId, workspaceId, task].some((value) => value?.toLowerCase().includes(text) === true);
+}
+
+const ends: ReadonlySet<string> = new Set(['ended', 'expired', 'evicted', 'resync']);
+
+/** Calls the function after sessions have ended, at most every two seconds. */
+function useEndedEvents(act: () => Promise<void>): void {
+  const latest = useRef(act);
+  latest.current = act;
+  useEffect(() => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const stop = onEvent((type) => {
+      if (!ends.has(type)) return;
+      timer ??= setTimeout(() => {
+        timer = undefined;
+        void latest.current();
+      }, collectMs);
+    });
+    return () => {
+      stop();
+      clearTimeout(timer);
+    };
+  }, []);
 }

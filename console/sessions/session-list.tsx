@@ -1,17 +1,17 @@
-import { useComputed } from '@preact/signals';
+import { useComputed, useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { pathOf } from '../api/request.ts';
 import { hrefOf, readQuery, route } from '../frame/route.ts';
 import { View } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
-import { plural } from '../parts/format.ts';
+import { formatCount, plural } from '../parts/format.ts';
 import { Empty, ErrorNotice, Notice } from '../parts/notice.tsx';
 import { quoteWord } from '../parts/quote-word.ts';
 import { SameData } from '../parts/same-data.tsx';
 import { WindowedTable } from '../parts/table.tsx';
 import { Tabs } from '../parts/tabs.tsx';
 import { Text } from '../parts/text.tsx';
-import { EndedSessions } from './ended-sessions.tsx';
+import { type EndedCount, EndedSessions } from './ended-sessions.tsx';
 import { chooseSessions, readSessionFilter, sortings } from './filter-sessions.ts';
 import { liveError, liveSessions, reloadSessions } from './live-sessions.ts';
 import { sessionColumns } from './session-columns.tsx';
@@ -19,10 +19,13 @@ import { sessionColumns } from './session-columns.tsx';
 /** All sessions: the live ones, as they work, and those that ended in the last days. */
 export function SessionList() {
   const state = readQuery('state') === 'ended' ? 'ended' : 'live';
-  const kept = { user: readQuery('user'), workspace: readQuery('workspace') };
-  const count = liveSessions.value?.length;
+  const kept = { text: readQuery('text'), user: readQuery('user'), workspace: readQuery('workspace') };
+  const ended = useSignal<EndedCount | undefined>(undefined);
+  const live = liveSessions.value?.length;
+  const count =
+    state === 'ended' ? writeEndedCount(ended.value) : live === undefined ? '' : plural(live, 'live session');
   return (
-    <View title="Sessions" aside={count === undefined ? undefined : <span>{plural(count, 'live session')}</span>}>
+    <View title="Sessions" aside={count === '' ? undefined : <span>{count}</span>}>
       <Tabs
         label="Sessions"
         current={state}
@@ -31,9 +34,15 @@ export function SessionList() {
           { name: 'ended', label: 'Ended', href: hrefOf(['sessions'], { state: 'ended', ...kept }) },
         ]}
       />
-      {state === 'live' ? <LiveSessions /> : <EndedSessions />}
+      {state === 'live' ? <LiveSessions /> : <EndedSessions count={ended} />}
     </View>
   );
+}
+
+/** Counts the sessions that are loaded: the gateway tells only whether there are more. */
+function writeEndedCount(count: EndedCount | undefined): string {
+  if (count === undefined) return '';
+  return count.hasMore ? `${formatCount(count.loaded)}+ ended sessions` : plural(count.loaded, 'ended session');
 }
 
 /** Says that the list holds one session and its descendants only. */
