@@ -92,7 +92,7 @@ function RangeFilter() {
   const chosen = isCustom ? 'custom' : readQuery('range');
   return (
     <>
-      <label class="filter">
+      <label class="filter filter-choice">
         <span>Time</span>
         <select value={chosen} onChange={({ currentTarget }) => choose(currentTarget.value)}>
           <option value="">Any time</option>

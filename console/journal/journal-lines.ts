@@ -9,6 +9,11 @@ export interface Line {
   readonly entry: JournalEntry;
 }
 
+interface Unseen {
+  readonly count: number;
+  readonly isMore: boolean;
+}
+
 /** The lines that match the filters, newest first. */
 export interface JournalLines {
   readonly lines: ReadonlySignal<readonly Line[]>;
@@ -25,12 +30,17 @@ export interface JournalLines {
   loadOlder(): Promise<void>;
   /** Adds what was written since the newest line. */
   loadNewer(): Promise<void>;
+  /** Counts what was written since the newest line, up to a page. */
+  countNewer(): Promise<void>;
+  /** What `countNewer` found. */
+  readonly unseen: ReadonlySignal<Unseen>;
   stop(): void;
   /** Numbers of the lines that show all their fields. */
   readonly opened: ReadonlySignal<ReadonlySet<number>>;
   toggle(number: number): void;
 }
 
+const nothingUnseen: Unseen = { count: 0, isMore: false };
 const pageSize = 100;
 const enough = 50;
 const newerPages = 5;
@@ -50,6 +60,7 @@ export function createJournalLines(query: Query): JournalLines {
   const requests = signal(0);
   const damaged = signal(0);
   const error = signal<Error | undefined>(undefined);
+  const unseen = signal(nothingUnseen);
   const opened = signal<ReadonlySet<number>>(new Set());
   const conditions = readJournalQuery(query, Date.now());
   let numbers = 0;
@@ -105,6 +116,7 @@ export function createJournalLines(query: Query): JournalLines {
     isAskingNewer = true;
     try {
       await askNewer();
+      unseen.value = nothingUnseen;
       error.value = undefined;
     } catch (failure) {
       error.value = failure as Error;
@@ -113,12 +125,28 @@ export function createJournalLines(query: Query): JournalLines {
     }
   }
 
-  async function askNewer(): Promise<void> {
-    const startedAt = Date.now();
+  async function countNewer(): Promise<void> {
+    if (isAskingNewer || isSearching.peek() || conditions.until !== undefined) return;
+    const known = lines.peek();
+    const asked = { ...conditions, since: findNewerStart(), limit: pageSize };
+    // It is asked again soon.
+    const page = await request('GET /api/v1/journal', { query: asked }).catch(() => undefined);
+    if (page === undefined || known !== lines.peek()) return;
+    const count = findLine(page.entries, known);
+    unseen.value = { count, isMore: count === page.entries.length && page.next !== null };
+  }
+
+  /** The time from which lines may be newer than the list. */
+  function findNewerStart(): string {
     const newest = Date.parse(lines.peek()[0]?.entry.time ?? '');
     // A rare line may be old: what was searched already is not searched again.
     const from = Math.max((Number.isNaN(newest) ? 0 : newest) - slackMs, completeUntil - clockMs);
-    const since = [new Date(from).toISOString(), conditions.since ?? ''].sort().at(-1) ?? '';
+    return [new Date(from).toISOString(), conditions.since ?? ''].sort().at(-1) ?? '';
+  }
+
+  async function askNewer(): Promise<void> {
+    const startedAt = Date.now();
+    const since = findNewerStart();
     const found: JournalEntry[] = [];
     let before: string | undefined;
     for (let pages = 0; pages < newerPages; pages++) {
@@ -152,6 +180,7 @@ export function createJournalLines(query: Query): JournalLines {
 
   return {
     ...{ lines, hasOlder, isSearching, requests, isStopped, error, damaged, opened, loadOlder, loadNewer },
+    ...{ countNewer, unseen },
     stop() {
       isStopped.value = isSearching.peek();
       controller?.abort();

@@ -1,11 +1,12 @@
-import { effect, useSignal } from '@preact/signals';
+import { effect } from '@preact/signals';
 import { useEffect, useLayoutEffect, useMemo } from 'preact/hooks';
 import { isPaused } from '../api/events.ts';
 import { useRequest } from '../api/use-request.ts';
 import { route, setQuery } from '../frame/route.ts';
 import { Button } from '../parts/button.tsx';
 import { View } from '../parts/card.tsx';
-import { formatCount } from '../parts/format.ts';
+import { formatCount, plural } from '../parts/format.ts';
+import { Notice } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { signedIn } from '../sign-in/signed-in.ts';
 import { filterNames, hasFilters, keyOfFilters, type Query, writeCommand, writePath } from './journal-filter.ts';
@@ -15,39 +16,26 @@ import { JournalList } from './journal-list.tsx';
 import './journal.css';
 
 const tailMs = 2000;
+const newsMs = 5000;
 const maxKeptMs = 600_000;
 
 /** The list that was shown last. It comes back with its lines when the reader returns to the same filters. */
 let kept: { readonly key: string; readonly lines: JournalLines; leftAt: number; scroll: number } | undefined;
-/** The filters that were used last. They come back when the address of the view names none. */
-let lastQuery: Readonly<Record<string, string>> = {};
 
 /** Nothing of one sign-in is shown to the next. */
 effect(() => {
   if (signedIn.value !== undefined) return;
   kept = undefined;
-  lastQuery = {};
 });
 
 /** Everything that happened: calls, changes and refusals, with filters that stay in the address. */
 export function Journal() {
-  const isReady = useSignal(false);
-  useLayoutEffect(() => {
-    if (!hasFilters(route.peek().query)) setQuery(lastQuery);
-    isReady.value = true;
-  }, []);
-  return isReady.value ? <FilteredJournal /> : <View title="Journal">{null}</View>;
-}
-
-function FilteredJournal() {
   const { query } = route.value;
   const key = keyOfFilters(query);
   const isTailing = query.get('tail') === 'on';
   const lines = useKeptLines(key, query);
   useTail(lines, isTailing);
-  useEffect(() => {
-    lastQuery = Object.fromEntries([...query].filter(([name]) => name !== 'from'));
-  }, [query]);
+  useNews(lines, isTailing);
   const names = useSessionNames();
   const path = useMemo(() => writePath(query, Date.now()), [key]);
   return (
@@ -68,6 +56,7 @@ function FilteredJournal() {
       }
     >
       <JournalFilters lines={lines} sessionNames={names} />
+      <News lines={lines} />
       <JournalList lines={lines} sessionNames={names} />
       <SameData command={writeCommand(query, isTailing)} path={path} />
     </View>
@@ -91,6 +80,26 @@ function LineCount({ lines }: { readonly lines: JournalLines }) {
       {formatCount(count)}
       {lines.hasOlder.value ? '+' : ''} {count === 1 ? 'line' : 'lines'}
     </span>
+  );
+}
+
+/** Says that lines were written that the list does not show yet. */
+function News({ lines }: { readonly lines: JournalLines }) {
+  const { count, isMore } = lines.unseen.value;
+  // The element is always there, so that screen readers announce what appears in it.
+  return (
+    <div class="journal-news" role="status">
+      {count > 0 && (
+        <Notice>
+          <p>
+            {isMore ? `More than ${plural(count, 'new line')}.` : `${plural(count, 'new line')}.`}{' '}
+            <button type="button" class="text-more" onClick={() => void lines.loadNewer()}>
+              {count === 1 ? 'Show it' : 'Show them'}
+            </button>
+          </p>
+        </Notice>
+      )}
+    </div>
   );
 }
 
@@ -136,6 +145,18 @@ function useTail(lines: JournalLines, isTailing: boolean): void {
     const timer = setInterval(() => {
       if (document.visibilityState === 'visible') void lines.loadNewer();
     }, tailMs);
+    return () => clearInterval(timer);
+  }, [lines, isOn]);
+}
+
+/** Without the live tail, counts the lines that were written since. */
+function useNews(lines: JournalLines, isTailing: boolean): void {
+  const isOn = !isTailing && !isPaused.value;
+  useEffect(() => {
+    if (!isOn) return;
+    const timer = setInterval(() => {
+      if (document.visibilityState === 'visible') void lines.countNewer();
+    }, newsMs);
     return () => clearInterval(timer);
   }, [lines, isOn]);
 }

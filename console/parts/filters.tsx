@@ -65,7 +65,7 @@ export function ChoiceFilter({
   options,
 }: FilterProps & { readonly options: readonly (readonly [value: string, label: string])[] }) {
   return (
-    <label class="filter">
+    <label class="filter filter-choice">
       <span>{label}</span>
       <select value={readQuery(name)} onChange={({ currentTarget }) => setQuery({ [name]: currentTarget.value })}>
         {options.map(([value, text]) => (
