@@ -118,7 +118,7 @@ const columns: readonly Column<Workspace>[] = [
       </span>
     ),
   },
-  { label: 'Trust', width: '7rem', cell: ({ trust }) => <TrustBadge level={trust} /> },
+  { label: 'Highest trust', width: '7rem', cell: ({ trust }) => <TrustBadge level={trust} /> },
   { label: 'Servers', width: '12rem', cell: ({ servers }) => <Servers servers={servers} /> },
   { label: 'Isolation', width: '7rem', cell: ({ isolation }) => isolationTexts[isolation] },
   { label: 'Git', width: '6rem', cell: ({ git }) => (git === 'write' ? 'may write' : 'read only') },
