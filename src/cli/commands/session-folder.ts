@@ -113,12 +113,13 @@ function renderMerge({ files, dryRun, fits }: MergeAnswer): string {
   ].join('\n');
 }
 
-function diffNotes({ files, shortened, uncommitted }: DiffAnswer): string[] {
+function diffNotes({ files, shortened, uncommitted, unnamed }: DiffAnswer): string[] {
   return [
     ...(files.length === 0 ? ['No unmerged changes.'] : []),
     ...(uncommitted
       ? ['The session started from the last commit, without the uncommitted changes of the workspace.']
       : []),
+    ...(unnamed === 0 ? [] : [`${unnamed} names are not UTF-8. Those files are not shown and cannot be merged.`]),
     ...(shortened ? ['The diff is too long and was cut. List all files with --stat.'] : []),
   ];
 }

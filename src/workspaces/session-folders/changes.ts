@@ -26,6 +26,7 @@ export async function compareWithBase(
   root: SafeRoot,
   base: BaseSnapshot,
   isIgnored: (path: string, isFolder: boolean) => boolean = () => false,
+  onUnnamed?: () => void,
 ): Promise<FolderChange[]> {
   const changes: FolderChange[] = [];
   const seen = new Set<string>();
@@ -37,7 +38,7 @@ export async function compareWithBase(
   };
   // The git folder is no work of the session and differs all the time.
   const skip = (path: string, isFolder: boolean) => path === '.git' || (!base.has(path) && isIgnored(path, isFolder));
-  for await (const { path, kind } of walkTree(root, skip)) if (kind !== 'folder') await compare(path);
+  for await (const { path, kind } of walkTree(root, skip, onUnnamed)) if (kind !== 'folder') await compare(path);
   // Deleted, or in a folder that is ignored now.
   for (const path of base.keys()) if (!seen.has(path)) await compare(path);
   return changes.sort((one, other) => (one.path < other.path ? -1 : 1));
@@ -64,9 +65,10 @@ export async function findChanges(
   base: BaseSnapshot,
   paths: FolderPaths,
   record: FolderRecord,
+  onUnnamed?: () => void,
 ): Promise<FolderChange[]> {
   const ignored = new Set(await listIgnored(git, paths, record));
-  return compareWithBase(root, base, (path, isFolder) => ignored.has(isFolder ? `${path}/` : path));
+  return compareWithBase(root, base, (path, isFolder) => ignored.has(isFolder ? `${path}/` : path), onUnnamed);
 }
 
 /** Lists what git ignores; folders end in "/". */

@@ -45,12 +45,15 @@ export async function makeLoggedFolder(
   }
 }
 
-/** The number of changed paths that the workspace does not hold yet. */
+/** The number of changed paths that the workspace does not hold yet. Names that are not UTF-8 count: they cannot be merged. */
 export async function countUnmerged(git: RunGit, paths: FolderPaths, record: FolderRecord): Promise<number> {
   return withOpen(openRoot(record.path), async (session) => {
-    const changes = await findChanges(git, session, readBase(paths.base), paths, record);
+    let unnamed = 0;
+    const changes = await findChanges(git, session, readBase(paths.base), paths, record, () => {
+      unnamed++;
+    });
     const unmerged = await withOpen(openRoot(record.workspacePath), (workspace) => findUnmerged(workspace, changes));
-    return unmerged.length;
+    return unmerged.length + unnamed;
   });
 }
 
@@ -60,14 +63,17 @@ export async function diffFolder(
   paths: FolderPaths,
   record: FolderRecord,
   only?: string,
-): Promise<RenderedDiff & { readonly changesHash: string }> {
+): Promise<RenderedDiff & { readonly changesHash: string; readonly unnamed: number }> {
   return withOpen(openRoot(record.path), async (root) => {
-    const found = await findChanges(git, root, readBase(paths.base), paths, record);
+    let unnamed = 0;
+    const found = await findChanges(git, root, readBase(paths.base), paths, record, () => {
+      unnamed++;
+    });
     const changes = found.filter(({ path }) => only === undefined || path === only || path.startsWith(`${only}/`));
     const { meanwhile, ...diff } = await withOriginals(git, common, paths, record, changes, (read) =>
       diffChanges(root, changes, read),
     );
-    return { ...diff, changesHash: hashChanges(found, meanwhile) };
+    return { ...diff, unnamed, changesHash: hashChanges(found, meanwhile) };
   });
 }
 

@@ -29,6 +29,8 @@ import type { FolderSubject } from './make-folder.ts';
 interface FolderDiff extends RenderedDiff, FolderName {
   /** Names all changes, for a merge of exactly these. */
   readonly changesHash: string;
+  /** The number of names that are not UTF-8. They are neither shown nor merged. */
+  readonly unnamed: number;
   readonly isolation: FolderKind;
   readonly path: string;
   readonly branch: string | null;
@@ -249,7 +251,7 @@ function folderKindOf(workspace: WorkspaceConfig | undefined): FolderKind | unde
 function requireRecord(paths: FolderPaths): FolderRecord {
   const record = readFolderRecord(paths);
   if (record?.state === 'ready') return record;
-  throw new AmbitError('WORKSPACE_UNAVAILABLE', {
+  throw new AmbitError('WORKSPACE_REQUIRED', {
     what: 'The session has no folder of its own in that workspace.',
     hint: 'A session gets one when it is first used in a workspace with isolation "worktree" or "copy".',
   });

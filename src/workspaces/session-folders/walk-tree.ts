@@ -14,11 +14,13 @@ export const maxTreeEntries = 500_000;
 
 /**
  * Walks all entries of a folder, each folder before its content. Left out are devices, pipes, names that are not UTF-8,
- * entries that vanish meanwhile, and what `skip` names, with all that is in it.
+ * entries that vanish meanwhile, and what `skip` names, with all that is in it. `onUnnamed` is called for each name that
+ * is not UTF-8.
  */
 export async function* walkTree(
   root: SafeRoot,
   skip: (path: string, isFolder: boolean) => boolean = () => false,
+  onUnnamed: () => void = () => {},
 ): AsyncGenerator<TreeEntry> {
   let left = maxTreeEntries;
   const ahead = ['.'];
@@ -28,6 +30,7 @@ export async function* walkTree(
     for (const { name, kind, unrepresentable } of listed?.entries ?? []) {
       const path = folder === '.' ? name : `${folder}/${name}`;
       if (--left < 0) throw tooManyError();
+      if (unrepresentable) onUnnamed();
       if (unrepresentable || kind === 'special' || isTemporaryName(name) || skip(path, kind === 'folder')) continue;
       const facts = await ignoreGone(root.stat(path, { link: true }));
       if (facts === undefined || facts.kind === 'special') continue;

@@ -248,6 +248,17 @@ export function describeFolders(isolation: Isolation): void {
       expect(existsSync(folder)).toBe(false);
     });
 
+    test('a file whose name is not UTF-8 keeps the folder, because it cannot be merged', async () => {
+      const { folders, session } = await opened(isolation);
+      const folder = (await folders.folderFor(session('one'))) as string;
+      writeFileSync(Buffer.concat([Buffer.from(`${folder}/r`), Buffer.from([0xe9])]), 'work of the session');
+      expect(await folders.diff(nameOf('one'))).toMatchObject({ files: [], unnamed: 1 });
+      await folders.ended(nameOf('one').sessionId);
+      expect(existsSync(folder)).toBe(true);
+      await folders.discard(nameOf('one'));
+      expect(existsSync(folder)).toBe(false);
+    });
+
     test('those whose sessions went while nobody looked are swept; live ones and kept ones stay', async () => {
       const { folders, another, session } = await opened(isolation);
       const [live, gone, changed] = (await Promise.all(

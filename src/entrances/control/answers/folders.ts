@@ -27,6 +27,9 @@ export const folderDiff = folderName.extend({
   changesHash,
   patch: z.string().describe('A unified diff that git can apply.'),
   shortened: z.boolean().describe('The patch was truncated.'),
+  unnamed: z
+    .int()
+    .describe('Number of files and folders whose names are not UTF-8. They are not shown and not merged.'),
 });
 
 const mergedFiles = listOf(
