@@ -54,9 +54,9 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
   };
   const finish = async (text: string) => {
     onChange?.();
-    if (isLive) await diff.reload();
+    await diff.reload();
     // A kept folder may be deleted once nothing is left to merge.
-    else isGone.value = true;
+    isGone.value = !isLive && diff.error.peek() !== undefined;
     done.value = text;
   };
   const showAgain = async () => {
@@ -76,7 +76,7 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
           The session has changed files since you looked, so nothing was merged. These are the new changes.
         </Notice>
       )}
-      {failure !== undefined && <ErrorNotice error={failure} onRetry={() => void diff.reload()} />}
+      {failure !== undefined && !isGone.value && <ErrorNotice error={failure} onRetry={() => void diff.reload()} />}
       {folder !== undefined && !isGone.value && (
         <>
           <p class="session-small">
@@ -112,6 +112,12 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
               <Diff patch={folder.patch} />
               {folder.shortened && <p class="muted">The rest of the changes is not shown.</p>}
             </>
+          )}
+          {folder.unnamed > 0 && (
+            <Notice tone="warn">
+              {plural(folder.unnamed, 'name')} in this folder cannot be shown, because they are not UTF-8. Those files
+              are not merged, and are lost if you discard the folder.
+            </Notice>
           )}
           <Actions>
             <Button
@@ -158,7 +164,7 @@ function OwnFolder(props: FolderProps & { readonly workspaceId: string }) {
         <ActionDialog
           title="Discard the folder"
           name={name}
-          action={`Discard the folder of ${name}`}
+          action={`Discard the folder of session ${name}`}
           isDanger
           onClose={close}
           onRun={async () => {
@@ -198,7 +204,7 @@ function MergeDialog({ id, name, workspaceId, isShown, changesHash, onClose, onD
     <ActionDialog
       title="Merge into the workspace"
       name={name}
-      action={`Merge ${name}`}
+      action={`Merge the changes of ${name}`}
       isWide
       canRun={plan.fits.value}
       onClose={onClose}
@@ -208,7 +214,7 @@ function MergeDialog({ id, name, workspaceId, isShown, changesHash, onClose, onD
           if (!isStaleAnswer(failure)) throw failure;
         });
         if (merged === undefined) return onStale();
-        await onDone(`${plural(merged.files.length, 'file')} merged into workspace ${merged.workspaceId}.`);
+        await onDone(describeMerge(merged.files, merged.workspaceId));
       }}
     >
       <label class="field">
@@ -233,12 +239,18 @@ function MergeDialog({ id, name, workspaceId, isShown, changesHash, onClose, onD
       {files !== undefined && !plan.fits.value && (
         <Notice tone="warn">Some files conflict, so nothing would be merged. Choose above which version to use.</Notice>
       )}
+      {files !== undefined && files.length > maxFiles && (
+        <p>
+          {describeOutcomes(files)} The list has the first {maxFiles}.
+        </p>
+      )}
       {files !== undefined && (
-        <ul class="session-list">
-          {files.map(({ path, change, outcome, reason }) => (
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a list that scrolls must be reachable by keyboard
+        <ul class="session-list merge-files" aria-label="Files" tabIndex={0}>
+          {sortProblemsFirst(files).map(({ path, change, outcome, reason }) => (
             <li key={path}>
               <span class="session-line">
-                <Badge tone={outcome === 'conflict' || outcome === 'refused' ? 'bad' : 'good'}>{outcome}</Badge>
+                <Badge tone={isProblem(outcome) ? 'bad' : 'good'}>{outcome}</Badge>
                 {makeVisible(path)} <span class="muted">{change}</span>
               </span>
               {reason !== undefined && <span class="session-small">{makeVisible(reason)}</span>}
@@ -248,6 +260,30 @@ function MergeDialog({ id, name, workspaceId, isShown, changesHash, onClose, onD
       )}
     </ActionDialog>
   );
+}
+
+const isProblem = (outcome: string) => outcome === 'conflict' || outcome === 'refused';
+
+function sortProblemsFirst(files: readonly MergedFile[]): readonly MergedFile[] {
+  const order = [true, false].flatMap((wanted) => files.filter(({ outcome }) => isProblem(outcome) === wanted));
+  return order.slice(0, maxFiles);
+}
+
+function describeOutcomes(files: readonly MergedFile[]): string {
+  const outcomes = [...new Set(files.map(({ outcome }) => outcome))];
+  const counts = outcomes.map((each) => `${files.filter(({ outcome }) => outcome === each).length} ${each}`);
+  return `${plural(files.length, 'file')}: ${counts.join(', ')}.`;
+}
+
+/** Tells how many files the workspace has got, and how many it has not. */
+function describeMerge(files: readonly MergedFile[], workspaceId: string): string {
+  const count = (...wanted: string[]) => files.filter(({ outcome }) => wanted.includes(outcome)).length;
+  const [refused, left] = [count('refused'), count('left')];
+  return [
+    `${plural(count('taken', 'merged', 'already'), 'file')} merged into workspace ${workspaceId}.`,
+    ...(refused === 0 ? [] : [`${plural(refused, 'file')} refused: sessions may not write there.`]),
+    ...(left === 0 ? [] : [`The workspace kept its version of ${plural(left, 'file')}.`]),
+  ].join(' ');
 }
 
 type Preference = '' | 'session' | 'workspace';

@@ -155,7 +155,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
     // The end of a long line cannot be merged unnoticed.
     await dialog().getByText('The page has not shown all of these changes.').waitFor();
     await gateway.call(lead, 'session_edit_file', { path: 'seeds.md', content: 'Weeds.\n' });
-    await confirm('lead', 'Merge lead');
+    await confirm('lead', 'Merge the changes of lead');
     await changes.getByText('The session has changed files since you looked').waitFor();
     await changes.getByText('+Weeds.').waitFor();
     await dialog().waitFor({ state: 'detached' });
@@ -164,7 +164,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await button('Merge into the workspace…').click();
     await dialog().getByText('seeds.md').waitFor();
     expect(await changes.getByText('The session has changed files since you looked').count()).toBe(0);
-    await confirm('lead', 'Merge lead');
+    await confirm('lead', 'Merge the changes of lead');
     await changes.getByText('3 files merged into workspace garden.').waitFor();
     await changes.getByText('There are no changes that are not merged yet.').waitFor();
     expect(await readFile(join(gateway.files, 'garden/plan.md'), 'utf8')).toBe('# Plan\n\nWater the roses.\n');
@@ -179,7 +179,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await show(ended);
     await card('Changes in its folder').getByText('+An old plan.').waitFor();
     await button('Discard the folder…').click();
-    await confirm('yesterday', 'Discard the folder of yesterday');
+    await confirm('yesterday', 'Discard the folder of session yesterday');
     await page.getByText('The folder was discarded.').waitFor();
     expect((await listFolders()).map(({ sessionId }) => sessionId)).not.toContain(ended.id);
     await expect(access(folder)).rejects.toThrow('ENOENT');
@@ -204,7 +204,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await changes.getByText('+By mower.').waitFor();
     expect(await changes.getByText('By weeder.').count()).toBe(0);
     await button('Discard the folder…').click();
-    await confirm('mower', 'Discard the folder of mower');
+    await confirm('mower', 'Discard the folder of session mower');
     await main.getByText('The folder was discarded.').waitFor();
     await button('Hide changes of mower').waitFor({ state: 'detached' });
     await expect(access(join(gateway.dataDir, 'folders', mower))).rejects.toThrow('ENOENT');
@@ -212,10 +212,12 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await button('Show changes of weeder').click();
     await button('Merge into the workspace…').click();
     await dialog().getByText('weeder.md').waitFor();
-    await confirm('weeder', 'Merge weeder');
+    await confirm('weeder', 'Merge the changes of weeder');
     await main.getByText('1 file merged into workspace garden.').waitFor();
     expect(await readFile(join(gateway.files, 'garden/weeder.md'), 'utf8')).toBe('By weeder.\n');
     await expect(access(join(gateway.files, 'garden/mower.md'))).rejects.toThrow('ENOENT');
+    await changes.getByText('There are no changes that are not merged yet.').waitFor();
+    await button('Discard the folder…', changes).waitFor();
     await button('Hide changes of weeder').click();
     await changes.waitFor({ state: 'detached' });
     expect(new URL(page.url()).hash).toBe('#/workspaces');
