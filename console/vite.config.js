@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vite';
 import { consolePackages } from '../scripts/console-packages.js';
@@ -13,6 +15,25 @@ const knownPackages = {
   },
 };
 
+/**
+ * Adds the hashes of the files to the tags of the page: a browser runs no other file, whatever its cache holds under that
+ * address. Parts that are loaded later have no tag.
+ */
+const integrity = {
+  name: 'integrity',
+  writeBundle({ dir }) {
+    const page = join(dir, 'index.html');
+    const tag = /<(?:script|link)\b[^>]* (?:src|href)="\.\/(assets\/[^"]+)"/g;
+    const text = readFileSync(page, 'utf8').replace(tag, (found, file) => {
+      const hash = createHash('sha384')
+        .update(readFileSync(join(dir, file)))
+        .digest('base64');
+      return `${found} integrity="sha384-${hash}"`;
+    });
+    writeFileSync(page, text);
+  },
+};
+
 /** Builds the console into dist/console, which `ambit serve` serves at "/". */
 export default defineConfig({
   root: import.meta.dirname,
@@ -20,7 +41,7 @@ export default defineConfig({
   base: './',
   publicDir: 'public',
   logLevel: 'warn',
-  plugins: [knownPackages],
+  plugins: [knownPackages, integrity],
   oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
   build: {
     outDir: join(import.meta.dirname, '..', 'dist', 'console'),

@@ -25,6 +25,8 @@ type Parts<Name extends RouteName> = RequestOf<Name> & { readonly signal?: Abort
 
 /** The folder that holds the page, so that a proxy may serve the gateway below a path. */
 export const base = new URL('./', location.href.split('#', 1)[0]).href;
+/** The same for people and other programs. The gateway has a long name for browsers, which few programs can resolve. */
+export const plainBase = base.replace(/^http:\/\/[0-9a-f]{32}\.localhost(?=[:/])/, 'http://localhost');
 
 /** Sends a request to the control API. Its types come from the table of routes. */
 export async function request<Name extends RouteName>(name: Name, parts?: Parts<Name>): Promise<AnswerOf<Name>> {

@@ -1,5 +1,6 @@
 import { type Signal, useSignal } from '@preact/signals';
 import { isPaused, streamState } from '../api/events.ts';
+import { plainBase } from '../api/request.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { Until } from '../parts/text.tsx';
@@ -31,7 +32,7 @@ export function Header({ isMenuOpen }: { readonly isMenuOpen: Signal<boolean> })
         <img src="./favicon.svg" alt="" width="24" height="24" />
         Ambit
       </a>
-      <span class="header-host muted">{location.host}</span>
+      <span class="header-host muted">{new URL(plainBase).host}</span>
       <div class="header-end">
         <StreamState />
         <Button

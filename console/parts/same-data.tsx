@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { base } from '../api/request.ts';
+import { plainBase } from '../api/request.ts';
 import { Button } from './button.tsx';
 import { quoteWord } from './quote-word.ts';
 import { makeVisible } from './text.tsx';
@@ -74,7 +74,7 @@ export function SameData({ what = 'this data', more = [], note, ...source }: Sam
 }
 
 function writeLines({ command, path, body }: Source): string[] {
-  const url = new URL(path.replace(/^\//, ''), base).href.replaceAll("'", '%27');
+  const url = new URL(path.replace(/^\//, ''), plainBase).href.replaceAll("'", '%27');
   const post = body === undefined ? '' : ` -H 'Content-Type: application/json' -d ${quoteWord(body)}`;
   const request = `curl -H "Authorization: Bearer $AMBIT_ADMIN_TOKEN"${post} '${url}'`;
   return [...(command === undefined ? [] : [command]), request];

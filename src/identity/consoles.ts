@@ -36,6 +36,11 @@ export type MintedConsole = ConsoleRecord & { readonly token: string };
  * alone, as digests: a restart of the gateway signs everybody out.
  */
 export interface Consoles {
+  /**
+   * A name of this machine that no other program has had, for browsers: another program may have had the port before,
+   * and have left a page in the browser under the address that the gateway has now.
+   */
+  readonly hostName: string;
   /** Creates a code for one console, which gets the returned id. */
   createCode(grant: ConsoleGrant): { readonly id: string; readonly code: string; readonly expiresAt: number };
   /** Exchanges a code for a token. Returns undefined for a code that is unknown, used or expired. */
@@ -161,6 +166,7 @@ export function createConsoles(journal: Pick<Journal, 'record'>, clocks: Console
   }
 
   return {
+    hostName: `${randomBytes(16).toString('hex')}.localhost`,
     open: (grant, address) => open(createId(), grant, address),
     revoke: (reference, by) => revoke(findId(reference), by),
     createCode(grant) {

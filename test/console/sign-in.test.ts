@@ -1,4 +1,6 @@
 import { readdir } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -93,6 +95,58 @@ describe.runIf(hasChromium())('signing in to the console', () => {
       const text = await answer.text();
       expect(secrets.filter((secret) => text.includes(secret))).toEqual([]);
     }
+  });
+
+  test('S10: a page that another program left in the browser under the same port does not get the sign-in', async () => {
+    const listen = async (server: Server) => {
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+      return (server.address() as AddressInfo).port;
+    };
+    const kept = { 'content-type': 'text/html', 'cache-control': 'public, max-age=31536000, immutable' };
+    const squatter = createServer((_request, response) => response.writeHead(200, kept).end('<p>left behind</p>'));
+    let target = await listen(squatter);
+    const sockets: Socket[] = [];
+    // The port stays the same: first the other program has it, then the gateway.
+    const front = createTcpServer((socket) => {
+      const behind = connect(target, '127.0.0.1');
+      for (const each of [socket, behind]) sockets.push(each.on('error', () => {}));
+      socket.pipe(behind).pipe(socket);
+    });
+    const port = await listen(front);
+    const at = (link: string) => link.replace(/:\d+\//, `:${port}/`);
+    const { page, close } = await openTab(browser, gateway.url);
+    await page.goto(`http://127.0.0.1:${port}/`);
+    target = Number(new URL(gateway.url).port);
+    for (const socket of sockets.splice(0)) socket.destroy();
+
+    const link = await control<{ url: string; browserUrl: string }>(gateway, 'POST', '/api/v1/consoles/links', {});
+    await page.goto('about:blank');
+    await page.goto(at(link.url));
+    await page.getByText('left behind').waitFor();
+    await page.goto(at(link.browserUrl));
+    await frameOf(page).waitFor();
+    expect(new URL(page.url()).hostname).toMatch(/^[0-9a-f]{32}\.localhost$/);
+    expect(await page.locator('.header-host').textContent()).toBe(`localhost:${port}`);
+    expect((await page.goto(`http://${'0'.repeat(32)}.localhost:${port}/`))?.status()).toBe(403);
+    await close();
+    for (const socket of sockets) socket.destroy();
+    await Promise.all([squatter, front].map((server) => new Promise((resolve) => server.close(resolve))));
+  });
+
+  test('S10: a browser runs no other file than the page names, whatever it has under that address', async () => {
+    const text = await (await fetch(gateway.url)).text();
+    const tags = [...text.matchAll(/<[^>]*(?:src|href)="\.\/(assets\/[^"]+)"[^>]*>/g)];
+    expect(tags.length).toBeGreaterThanOrEqual(2);
+    for (const [tag] of tags) expect(tag).toMatch(/ integrity="sha384-[A-Za-z0-9+/]{64}"/);
+    const { page, problems, close } = await openTab(browser, gateway.url);
+    await page.route('**/assets/index-*.js', async (route) => {
+      const headers = { 'content-type': 'text/javascript' };
+      await route.fulfill({ headers, body: 'document.title = "EVIL";' });
+    });
+    await page.goto(gateway.url);
+    await expect.poll(() => problems.join()).toContain('integrity');
+    expect(await page.title()).toBe('Ambit');
+    await close();
   });
 
   test('the link of "ambit open" signs in once, and its code stays nowhere', async () => {

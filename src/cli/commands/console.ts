@@ -29,7 +29,9 @@ export const openCommand: Command = {
         const { consoles } = await runningGatewayRequest(invocation, 'GET /api/v1/consoles');
         return consoles.some(({ id }) => id === link.consoleId);
       };
-      const outcome = await showProgress('Waiting for the browser', openBrowser(link.url, invocation.env, isOpened));
+      // Another program may have had the plain address before, and may have left a page there.
+      const opening = openBrowser(link.browserUrl ?? link.url, invocation.env, isOpened);
+      const outcome = await showProgress('Waiting for the browser', opening);
       if (outcome === 'opened') {
         printLines([`The console is open in the browser, as ${link.role}.`]);
         return 0;

@@ -11,12 +11,16 @@ const loopbackNames = new Set(['localhost', '127.0.0.1', '[::1]']);
 
 /**
  * Checks the Host and Origin headers before the pipeline. A web page can reach a local port under its own name (DNS
- * rebinding), so both headers must be expected ones.
+ * rebinding), so both headers must be expected ones. `ownName` is a further name of the gateway.
  */
-export function createGuards(listen: Config['listen']): (request: IncomingMessage) => GuardRefusal | undefined {
+export function createGuards(
+  listen: Config['listen'],
+  ownName?: string,
+): (request: IncomingMessage) => GuardRefusal | undefined {
   const hosts = new Set(
     [...loopbackNames, listen.host, `[${listen.host}]`, ...(listen.allowedHosts ?? [])].map(toLowerCase),
   );
+  if (ownName !== undefined) hosts.add(ownName);
   if (listen.publicUrl !== undefined) hosts.add(new URL(listen.publicUrl).hostname.toLowerCase());
   const origins = new Set((listen.allowedOrigins ?? []).map(toLowerCase));
   // Nearly all requests name the same host, so the last one is remembered.

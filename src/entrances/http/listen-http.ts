@@ -9,7 +9,7 @@ import { createControlApi } from '../control/control-api.ts';
 import { createAdmitCaller, createCallerCheck, openAdminToken } from './admit-caller.ts';
 import { createKeepAlive } from './answer.ts';
 import { type Connections, createConnections, limitConnections, queueConnections } from './connections.ts';
-import { createGuards } from './guards.ts';
+import { createGuards, isLoopback } from './guards.ts';
 import { type HttpParts, pathWithoutQuery, recordRefusal, sendJson } from './http-parts.ts';
 import { createByteBudget, dropBody } from './read-body.ts';
 import { createRequestGroups } from './request-groups.ts';
@@ -57,7 +57,8 @@ export async function listenHttp(
   log: Log,
   pageFolder = consoleFolder,
 ): Promise<HttpListener> {
-  const guard = createGuards(gateway.config.listen);
+  const isLocal = isLoopback(address.host) || address.host === 'localhost';
+  const guard = createGuards(gateway.config.listen, isLocal ? gateway.running.consoles.hostName : undefined);
   const token = await openAdminToken(gateway.paths.dataDir);
   const findCaller = createCallerCheck(gateway, token);
   const connections = openConnections(gateway, log);

@@ -109,6 +109,7 @@ test.runIf(process.platform === 'linux')(
     const told = JSON.parse(readFileSync(seen, 'utf8')) as Record<string, unknown>;
     expect(told['address']).not.toContain('ambo_');
     expect(told['refused']).toEqual(Array(4).fill([404, null]));
+    expect(new URL(String(told['link'])).hostname).toBe(gateway.running.consoles.hostName);
     expect(told['opened']).toEqual([201, null]);
     writeFileSync(join(programs, 'xdg-open'), '#!/bin/sh\nexit 3\n', { mode: 0o755 });
     expect((await ambit('open', env)).stdout).toMatch(/#code=/);

@@ -138,6 +138,7 @@ describe('signing in', () => {
     const asked = { token, body: {}, url: other.http.url };
     const { body } = await ask('POST', '/api/v1/consoles/links', asked);
     expect(body['url']).toMatch(/^https:\/\/ambit\.example\/#code=ambo_/);
+    expect(body['browserUrl']).toBeNull();
     // The page behind publicUrl is the only other page that may ask.
     const own = { ...asked, headers: { origin: 'https://ambit.example', host: 'ambit.example' } };
     expect((await ask('POST', '/api/v1/consoles/links', own)).status).toBe(201);

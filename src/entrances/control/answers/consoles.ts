@@ -48,6 +48,12 @@ export const openedConsole = z.object({
 
 export const consoleLink = z.object({
   url: z.string().describe('Link for a browser. Its fragment contains the one-time code.'),
+  browserUrl: z
+    .string()
+    .nullable()
+    .describe(
+      'The same link under a name that only this start of the gateway has, for a browser on the same machine. Other programs may not resolve the name. Null if the gateway does not listen on loopback.',
+    ),
   consoleId: z.string().describe('Id of the console that the link opens. It is listed once somebody has signed in.'),
   role,
   expiresAt: instantSchema.describe('When the code expires.'),

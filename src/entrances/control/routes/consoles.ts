@@ -4,6 +4,7 @@ import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import type { ConsoleGrant, ConsoleRecord, Consoles, MintedConsole } from '../../../identity/consoles.ts';
 import { manifest } from '../../../package-paths.ts';
+import { namesLoopback } from '../../http/guards.ts';
 import { type ControlCaller, defineRoute, type RouteRequest } from '../route.ts';
 
 /** The name of the commands, which use the control socket. */
@@ -123,7 +124,11 @@ function createLink(gateway: Operator, { caller, body, address }: RouteRequest<{
       hint: 'Start one that does with "ambit serve".',
     });
   }
-  return createConsoleLink(consoles, address, createGrant(caller, body.role));
+  const link = createConsoleLink(consoles, address, createGrant(caller, body.role));
+  const { port, hash } = new URL(link.url);
+  // The name leads to this machine, so not to the proxy of a public address.
+  const isLocal = gateway.config.listen.publicUrl === undefined && namesLoopback(new URL(address).host);
+  return { ...link, browserUrl: isLocal ? `http://${consoles.hostName}:${port}/${hash}` : null };
 }
 
 /** Creates a link to the console with a new one-time code. The code is in the fragment, which no browser sends. */
