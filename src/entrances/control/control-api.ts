@@ -9,8 +9,8 @@ import { type ControlAnswer, type ControlCaller, createProblem, hasRole } from '
 import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute, wantsActivity } from './routes.ts';
 
 const bodyLimit = 256 * 1024;
-/** The most readers of streams, and of those the most with the same role from one credential. */
-const [maxReaders, maxReadersOfOne] = [128, 64];
+/** The most readers of streams, those of them that are no admins, and the most with the same role from one credential. */
+const [maxReaders, maxViewers, maxReadersOfOne] = [128, 96, 64];
 
 export interface ControlApi {
   /**
@@ -33,11 +33,14 @@ export interface ControlApi {
  */
 export function createControlApi(gateway: Gateway, address: () => string | undefined, onStop?: () => void): ControlApi {
   /** The readers of streams, with the credential and role of each. */
-  const readers = new Map<ServerResponse, string>();
+  const readers = new Map<ServerResponse, Pick<ControlCaller, 'role' | 'by'>>();
 
-  function hasRoomFor(reader: string): boolean {
-    const ofOne = [...readers.values()].filter((each) => each === reader);
-    return readers.size < maxReaders && ofOne.length < maxReadersOfOne;
+  function hasRoomFor({ role, by }: ControlCaller): boolean {
+    const ofRole = [...readers.values()].filter((each) => each.role === role);
+    const ofOne = ofRole.filter((each) => each.by === by);
+    // Viewers leave places for admins, who have to see what goes on.
+    const hasPlace = readers.size < maxReaders && (role === 'admin' || ofRole.length < maxViewers);
+    return hasPlace && ofOne.length < maxReadersOfOne;
   }
 
   /** Records every request that changes something, however it ended, and every other request that was refused. */
@@ -64,14 +67,13 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
     stream: () => Promise<void>,
   ): Promise<void> {
     dropBody(request, response, false);
-    const reader = `${caller.role} ${caller.by}`;
-    if (!hasRoomFor(reader)) {
+    if (!hasRoomFor(caller)) {
       const { row, code, hint } = new AmbitError('OVERLOADED');
       recordOutcome(request, row.http, caller, code);
       sendAnswer(response, createProblem(row.http, code, 'Too many readers of events and logs are connected.', hint));
       return;
     }
-    readers.set(response, reader);
+    readers.set(response, caller);
     await stream().finally(() => readers.delete(response));
   }
 

@@ -78,3 +78,23 @@ test('S10: a refusal names the console, and no console uses up the lines of anot
     expect(new Set(lines.map((entry) => entry['by']))).toEqual(new Set([by]));
   }
 });
+
+test('S7: viewers leave places among the readers of events for admins', async () => {
+  let caller: ControlCaller = localCaller;
+  const port = await serve(gateway, () => caller);
+  const end = new AbortController();
+  onTestFinished(() => end.abort());
+  const countOpened = async (role: ControlCaller['role'], by: string, wanted: number) => {
+    caller = { role, by };
+    let opened = 0;
+    for (let asked = 0; asked < wanted; asked++) {
+      const { status } = await fetch(`http://127.0.0.1:${port}/api/v1/events`, { signal: end.signal });
+      if (status === 200) opened++;
+      else expect(status).toBe(503);
+    }
+    return opened;
+  };
+  // One credential has half of the places, and viewers together three quarters.
+  expect([await countOpened('viewer', 'ada', 70), await countOpened('viewer', 'bob', 70)]).toEqual([64, 32]);
+  expect(await countOpened('admin', 'eve', 33)).toBe(32);
+});
