@@ -16,15 +16,15 @@ export interface UsedLimit {
 /** The slots of ten seconds that make a minute. */
 const minuteSlots = 6;
 
-/** Lists the limits of a session. A limit that is not set is left out. */
+/** Lists the limits of a session, those first that never recover. A limit that is not set is left out. */
 export function listUsedLimits(session: LiveSession): readonly UsedLimit[] {
   const { limits, usage, activity } = session;
   const recent = activity?.recent.slice(-minuteSlots).reduce((sum, count) => sum + count, 0) ?? 0;
   const all: readonly (readonly [string, string, number, number | null | undefined])[] = [
-    ['callsPerMinute', 'Calls in the last minute', recent, limits?.callsPerMinute],
-    ['concurrentCalls', 'Calls under way', activity?.underWay ?? 0, limits?.concurrentCalls],
     ['totalCalls', 'Calls in all', countCalls(session), limits?.totalCalls],
     ['totalBytes', 'Bytes in all', usage?.bytes ?? 0, limits?.totalBytes],
+    ['callsPerMinute', 'Calls in the last minute', recent, limits?.callsPerMinute],
+    ['concurrentCalls', 'Calls under way', activity?.underWay ?? 0, limits?.concurrentCalls],
   ];
   return all.flatMap(([name, label, used, max]) => {
     if (max === null || max === undefined) return [];
