@@ -154,9 +154,14 @@ function useNews(lines: JournalLines, isTailing: boolean): void {
   const isOn = !isTailing && !isPaused.value;
   useEffect(() => {
     if (!isOn) return;
-    const timer = setInterval(() => {
+    const count = () => {
       if (document.visibilityState === 'visible') void lines.countNewer();
-    }, newsMs);
-    return () => clearInterval(timer);
+    };
+    const timer = setInterval(count, newsMs);
+    document.addEventListener('visibilitychange', count);
+    return () => {
+      clearInterval(timer);
+      document.removeEventListener('visibilitychange', count);
+    };
   }, [lines, isOn]);
 }

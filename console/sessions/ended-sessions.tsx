@@ -20,7 +20,7 @@ const dayMs = 86_400_000;
 const pageSize = 100;
 const maxName = 60;
 /** Sessions that end within this time are read together. */
-const collectMs = 2000;
+const collectMs = 1000;
 const spans = [
   ['', 'Last 7 days', 7],
   ['1', 'Last 24 hours', 1],
@@ -188,7 +188,7 @@ function hasText({ id, name, userId, agentId, workspaceId, task }: EndedSession,
 
 const ends: ReadonlySet<string> = new Set(['ended', 'expired', 'evicted', 'resync']);
 
-/** Calls the function after sessions have ended, at most every two seconds. */
+/** Calls the function after sessions have ended, at most once a second. */
 function useEndedEvents(act: () => Promise<void>): void {
   const latest = useRef(act);
   latest.current = act;
