@@ -5,7 +5,7 @@ import { type AuthorizationServer, authorizationServer, browse } from '../upstre
 import { type GuardedUpstream, guardedUpstream } from '../upstreams/auth/guarded-upstream.ts';
 import { findAccessFaults, findOverflow, hasChromium, openBrowser, openTab, type Scheme } from './browser.ts';
 import { type BusyGateway, startBusyGateway } from './busy-gateway.ts';
-import { control, openConsole } from './open-console.ts';
+import { control, type OpenConsole, openConsole } from './open-console.ts';
 
 interface Review {
   readonly definitionHash: string;
@@ -167,4 +167,87 @@ describe.runIf(hasChromium())('the views of the console', () => {
       await close();
     },
   );
+
+  describe('on one page', () => {
+    let shown: OpenConsole;
+    beforeAll(async () => {
+      shown = await openConsole(browser, gateway);
+    });
+    afterAll(() => shown?.close());
+
+    test('each number of the overview leads to a list of that many lines', async () => {
+      const { page, visit, problems } = shown;
+      await visit('/overview');
+      const numbers = await page
+        .locator('[aria-label="In this time"] a, [aria-label="Refusals by rule"] a, tr:nth-child(-n + 2) a')
+        .evaluateAll((links) =>
+          links.map((link) => ({
+            href: (link as HTMLAnchorElement).hash.slice(1),
+            text: (link.querySelector('.figure-value') ?? link).textContent,
+          })),
+        );
+      const counts = numbers.filter(({ text }) => /^[1-9]\d*$/.test(text));
+      expect(counts.length).toBeGreaterThan(7);
+      expect(counts.some(({ text }) => Number(text) > 1)).toBe(true);
+      for (const { href, text } of counts) {
+        await visit(href);
+        const lines = page.locator('.view-aside').getByText(new RegExp(`^${text} lines?$`));
+        await expect(lines.waitFor(), href).resolves.toBeUndefined();
+      }
+      // Durations lead to the calls that they are of.
+      const durations = numbers.filter(({ href, text }) => text.endsWith('s') && href.includes('tool='));
+      expect(durations.length).toBe(4);
+      await visit('/overview');
+      const [calls] = await page.locator('.chart-key strong').allTextContents();
+      expect(calls).toBe(counts[0]?.text);
+      expect(problems).toEqual([]);
+    });
+
+    test('a new session shows its limits and stands below its parent, and an ended one is found', async () => {
+      const { page, visit, problems } = shown;
+      const { lead } = gateway.sessions;
+      await visit('/sessions');
+      const rows = page.locator('.table-window tbody tr');
+      await rows.getByText('lead', { exact: true }).waitFor();
+      const { id } = await gateway.session({ name: 'seedlings', parentId: lead.id, quotas: { totalCalls: 7 } });
+      await rows.filter({ hasText: 'seedlings' }).getByText('0 of 7 calls').waitFor();
+      const names = await page.locator('.session-name').allTextContents();
+      expect(names.slice(names.indexOf('lead'))).toEqual(['lead', '└seedlings', '└beds']);
+      await page.getByRole('link', { name: '2 children' }).click();
+      await page.getByText('3 sessions of 4').waitFor();
+      await page.getByRole('link', { name: 'Show all families' }).click();
+
+      await visit('/sessions?state=ended');
+      await page.getByText('1 ended session', { exact: true }).waitFor();
+      await control(gateway, 'DELETE', `/api/v1/sessions/${id}`);
+      await page.getByText('2 ended sessions', { exact: true }).waitFor();
+      await page.getByLabel('Search').fill('SEED');
+      await page.getByText('1 session of the 2 loaded ones.').waitFor();
+      expect(await page.locator('.session-name').allTextContents()).toEqual(['seedlings']);
+      expect(problems).toEqual([]);
+    });
+
+    test('the address alone filters the journal, names of ended sessions match, and new lines are counted', async () => {
+      const { page, visit, problems } = shown;
+      const { lead, ended } = gateway.sessions;
+      await visit('/journal?session=yesterday&kind=session&event=ended');
+      await page.locator('.journal-item').getByText('yesterday').waitFor();
+      expect(await page.locator('.journal-session').evaluateAll((cells) => cells.map((cell) => cell.title))).toEqual([
+        ended.id,
+      ]);
+      await visit('/overview');
+      await page.getByRole('link', { name: 'Journal' }).click();
+      await page.locator('.journal-item').nth(5).waitFor();
+      expect(await page.evaluate(() => location.hash)).toBe('#/journal');
+      await visit('/journal?kind=file');
+      await page.locator('.journal-item').first().waitFor();
+      const count = await page.locator('.journal-item').count();
+      await gateway.call(lead, 'session_read_file', { path: 'plan.md' });
+      await page.evaluate(() => document.dispatchEvent(new Event('visibilitychange')));
+      await page.getByRole('button', { name: 'Show it' }).click();
+      await page.locator('.journal-item').nth(count).waitFor();
+      expect(await page.locator('.journal-news').textContent()).toBe('');
+      expect(problems).toEqual([]);
+    });
+  });
 });
