@@ -22,7 +22,7 @@ export function makeVisible(text: string, keep = ''): string {
 
 /**
  * Shows text from outside as one run that cannot reorder what stands around it. Long text is cut, with a button to show
- * the rest.
+ * the rest. With an infinite `max` it is never cut.
  */
 export function Text({
   value,
@@ -36,11 +36,13 @@ export function Text({
 }) {
   const isOpen = useSignal(false);
   const isLong = value.length > max;
-  const most = isLong && !isOpen.value ? max : maxOpen;
+  const most = !isLong ? value.length : isOpen.value ? maxOpen : max;
   const shown = makeVisible(value.slice(0, most), keep) + (value.length > most ? '…' : '');
+  const rest = isLong && isOpen.value ? value.length - maxOpen : 0;
   return (
     <>
       <bdi class="text">{shown}</bdi>
+      {rest > 0 && <span class="muted"> ({formatCount(rest)} more characters cannot be shown here)</span>}
       {isLong && (
         <button
           type="button"

@@ -78,8 +78,12 @@ function ReviewedServer({ review }: { readonly review: Review }) {
         </Notice>
       )}
       {definitionDiff !== null && <Diff patch={definitionDiff} isOneText label="Changes of the definition" />}
-      <ServerDefinition details={review} />
-      {env.length > 0 && <Facts rows={env.map(({ name, value }) => [name, <Text value={value} />] as const)} />}
+      <ServerDefinition details={review} isWhole />
+      {env.length > 0 && (
+        <Facts
+          rows={env.map(({ name, value }) => [name, <Text value={value} max={Number.POSITIVE_INFINITY} />] as const)}
+        />
+      )}
       {notes.map((note) => (
         <Notice key={note} tone="warn">
           <Text value={note} />

@@ -91,7 +91,7 @@ function Plan({ plan }: { readonly plan: Import }) {
           <Text value={problem} />
         </Notice>
       ))}
-      {plan.diff.length > 0 && <Lines value={plan.diff.join('\n')} />}
+      {plan.diff.length > 0 && <Lines value={plan.diff.join('\n')} max={Number.POSITIVE_INFINITY} />}
       <Notice>Imported servers start only after you have reviewed and approved each of them.</Notice>
     </>
   );

@@ -5,29 +5,47 @@ import { Text } from '../parts/text.tsx';
 
 type Definition = AnswerOf<'GET /api/v1/servers/{id}'>['definition'];
 
-/** The command or URL of a server, without secrets. */
-export function ServerDefinition({ details }: { readonly details: { readonly definition: Definition } }) {
+interface ServerDefinitionProps {
+  readonly details: { readonly definition: Definition };
+  /** Shows the command and the URL without a cut, for a person who approves them. */
+  readonly isWhole?: boolean;
+}
+
+const maxShown = 600;
+
+/** The command or URL of a server. */
+export function ServerDefinition({ details, isWhole = false }: ServerDefinitionProps) {
   const { definition } = details;
+  const max = isWhole ? Number.POSITIVE_INFINITY : maxShown;
   if (definition.kind === 'http') {
     return (
       <Facts
         rows={[
-          ['URL', <Text value={definition.url} />],
+          ['URL', <Text value={definition.url} max={max} />],
           ['Headers', definition.headers.length === 0 ? 'none' : <Text value={definition.headers.join(', ')} />],
         ]}
       />
     );
   }
-  const { command, args, env, program, problem, files, package: pack } = definition;
+  const { command, args, argCount, env, program, problem, files, package: pack } = definition;
+  const line = [command, ...(args ?? [])].map(quoteShown).join(' ');
   return (
     <Facts
       rows={[
         [
           'Command',
-          <code>
-            <Text value={[command, ...args].map(quoteShown).join(' ')} max={600} />
-          </code>,
+          <>
+            <code class="server-command">
+              <Text value={line} max={max} />
+            </code>
+            {isWhole && line.length > maxShown && (
+              <span class="muted"> {line.length} characters, all of them shown: read them to the end.</span>
+            )}
+          </>,
         ],
+        ...(args === null && argCount > 0
+          ? [['Arguments', <span class="muted">{argCount}, which only admins can see</span>] as const]
+          : []),
         ['Program', program === null ? <Text value={problem ?? 'not found'} /> : <Text value={program} />],
         ...(pack === null ? [] : [['Package', <Text value={`${pack.name} ${pack.version}`} />] as const]),
         ['Variables', env.length === 0 ? 'none' : <Text value={env.join(', ')} />],

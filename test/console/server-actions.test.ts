@@ -219,6 +219,29 @@ describe.runIf(hasChromium())('servers in the console', () => {
     expect((await askServer('notes')).definition['command']).toBe(process.execPath);
   });
 
+  test('U2: S3: sees all of a command before an approval, also what looks like a secret or is very long', async () => {
+    const { main, dialog, row, press, confirm } = hands;
+    const code = `${'// harmless comment '.repeat(500)} touch /tmp/x at the end`;
+    const block = {
+      mcpServers: { shell: { command: 'bash', args: ['-authc', 'touch /tmp/x; exec cat', '-e', code] } },
+    };
+    await ui.visit('/servers');
+    await press(main, 'Import…');
+    await dialog.getByLabel('Paste the mcpServers block of another client').fill(JSON.stringify(block));
+    await press(dialog, 'Show what changes');
+    await dialog.getByText('is added').waitFor();
+    const plan = (await dialog.textContent()) ?? '';
+    for (const arg of block.mcpServers.shell.args) expect(plan).toContain(arg);
+    await confirm('Add 1 server');
+    await row('shell').getByText('unapproved').first().waitFor();
+    await ui.visit('/servers/shell');
+    const reviewed = await approve('shell', 'all of them shown: read them to the end');
+    for (const arg of block.mcpServers.shell.args) expect(reviewed).toContain(arg);
+    await main.getByText('The server is not approved.').waitFor({ state: 'detached' });
+    // The view of the server, which is no review, says where it cuts.
+    await main.getByRole('button', { name: /^Show all \d+ characters$/ }).waitFor();
+  });
+
   test('U2: adds one by its URL, approves it, logs a user in there, and removes it', async () => {
     const { main, dialog, row, press, confirm } = hands;
     const provider = await authorizationServer();

@@ -7,6 +7,7 @@ import { AmbitError } from '../../errors.ts';
 import { createFetchedPackage } from '../../gateway/inspect/inspect-server.ts';
 import { describeServers, type ServerOverview } from '../../gateway/server-activity.ts';
 import { toPlainLine } from '../../lib/text/escape-controls.ts';
+import { formatCount } from '../../lib/text/format-count.ts';
 import { defineServers, type ServerDefinition } from '../../upstreams/definition.ts';
 import { type Approvals, createApprovals } from '../../upstreams/pins/approvals.ts';
 import { type Command, type Invocation, jsonFlag, requirePositional } from '../command.ts';
@@ -88,9 +89,9 @@ function describeDefinition({ definition }: ShownServer): (readonly [string, str
     const { url, headers } = definition;
     return [['calls', url], ...(headers.length === 0 ? [] : [['headers', headers.join(', ')] as const])];
   }
-  const { command, args, program, problem, files, package: fetched, env } = definition;
+  const { command, args, argCount, program, problem, files, package: fetched, env } = definition;
   return [
-    ['runs', [command, ...args].join(' ')],
+    ['runs', [command, ...(args ?? [`(${formatCount(argCount, 'argument')})`])].join(' ')],
     ['program', program ?? problem ?? '-'],
     ...files.map(({ path }) => ['file', path] as const),
     ...(fetched === null ? [] : [['package', `${fetched.name} ${fetched.version}`] as const]),

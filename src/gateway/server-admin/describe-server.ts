@@ -13,12 +13,14 @@ import { checkTools, createToolTexts, mergeToolPins, type ToolPins } from '../..
 import type { FetchedPackagePin, ServerPins, ToolChange } from '../../upstreams/pins/server-pins.ts';
 import { hideArguments, hideSecrets, hideUrlValues } from '../../upstreams/pins/show-server.ts';
 
-/** The command or address of a server without values of variables, headers and URL queries. */
+/** The command or address of a server without values of variables and headers. */
 export type DefinitionView =
   | {
       readonly kind: 'stdio';
       readonly command: string;
-      readonly args: readonly string[];
+      /** Null where the reader may not see them: any argument can be a password. */
+      readonly args: readonly string[] | null;
+      readonly argCount: number;
       /** The names of its variables. */
       readonly env: readonly string[];
       /** The file that the command starts; null if there is none. */
@@ -82,12 +84,13 @@ interface DetailSources {
 export function describeServerDetails(
   server: ServerDefinition,
   pins: ServerPins,
+  reader: DefinitionReader,
   { config, approvals, logins, offers }: DetailSources,
 ): ServerDetails {
   const approval = approvals.list().find(({ name }) => name === server.name);
   const listedAt = Math.max(...offers.map(({ offer }) => offer.at));
   return {
-    definition: describeDefinition(pins),
+    definition: describeDefinition(pins, reader),
     pinsHash: server.source === 'operator' ? null : hashPins(pins),
     approvedAt: server.source === 'operator' ? null : (approval?.approvedAt ?? null),
     toolsListedAt: offers.length === 0 ? null : new Date(listedAt).toISOString(),
@@ -104,15 +107,25 @@ export function hashPins(pins: ServerPins): string {
   return sha256Hex(toCanonicalJson(pins));
 }
 
-/** Describes what runs or is called, without values of variables, headers and URL queries. */
-export function describeDefinition(pins: ServerPins): DefinitionView {
-  if (pins.kind === 'http') return { kind: 'http', url: hideUrlValues(pins.url), headers: Object.keys(pins.headers) };
+/**
+ * The reader of a definition. A reviewer sees all that an approval allows, as it is pinned. An admin who only looks sees no
+ * credentials, and a viewer no arguments.
+ */
+export type DefinitionReader = 'reviewer' | 'admin' | 'viewer';
+
+/** Describes what runs or is called, without values of variables and headers. */
+export function describeDefinition(pins: ServerPins, reader: DefinitionReader): DefinitionView {
+  const isReview = reader === 'reviewer';
+  if (pins.kind === 'http') {
+    return { kind: 'http', url: isReview ? pins.url : hideUrlValues(pins.url), headers: Object.keys(pins.headers) };
+  }
   const { command, args, env, program, files } = pins;
   const isMissing = 'missing' in program;
   return {
     kind: 'stdio',
-    command: hideSecrets(command),
-    args: hideArguments(args),
+    command: isReview ? command : hideSecrets(command),
+    args: isReview ? args : reader === 'admin' ? hideArguments(args) : null,
+    argCount: args.length,
     env: Object.keys(env),
     program: isMissing ? null : program.real,
     problem: isMissing ? program.missing : null,

@@ -34,7 +34,7 @@ export interface NewServer {
 
 /** A change of the configuration file. */
 export interface ConfigurationEdit {
-  /** The changed lines, with `+` or `-` before each. Credentials are replaced by `…`. */
+  /** The changed lines, with `+` or `-` before each. Added arguments and URLs are whole, other credentials are hidden. */
   readonly diff: readonly string[];
   /** False for a dry run, and if there was nothing to change. */
   readonly applied: boolean;

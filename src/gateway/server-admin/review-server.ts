@@ -34,6 +34,7 @@ export interface ServerReview {
   readonly approvedAt: string | null;
   /** The differences between the server and its approval. */
   readonly changes: readonly string[];
+  /** The command and its arguments, or the URL, exactly as they are pinned. */
   readonly definition: DefinitionView;
   /** The lines of the definition that changed since the approval; null if there was no approval or no change. */
   readonly definitionDiff: string | null;
@@ -180,8 +181,8 @@ export function createServerReviews({ config, approvals, openSandbox }: ReviewPa
         ...{ name: server.name, source: server.source, file: server.file ?? null },
         approval: server.source === 'operator' ? 'not needed' : verdict.state,
         approvedAt: server.source === 'operator' ? null : approvedAt,
-        changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => hideSecrets(line)),
-        definition: describeDefinition(pins),
+        changes: verdict.state === 'approved' ? [] : verdict.changes.map(({ line }) => line),
+        definition: describeDefinition(pins, 'reviewer'),
         definitionDiff: (approved === undefined ? '' : diffDefinitions(approved.pinned, pins)) || null,
         env:
           server.kind === 'http' ? [] : Object.entries(server.env).map(([name, value]) => renderVariable(name, value)),

@@ -7,14 +7,14 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Approvals } from '../../upstreams/pins/approvals.ts';
 import type { Sandbox } from '../assembly/open-sandbox.ts';
 import type { ServerCheck } from '../inspect/check-server.ts';
-import { describeServerDetails, type ServerDetails } from './describe-server.ts';
+import { type DefinitionReader, describeServerDetails, type ServerDetails } from './describe-server.ts';
 import { type ConfigurationEditor, createConfigurationEditor } from './edit-configuration.ts';
 import { createServerReviews, type ReviewedHashes, type ServerReview, type ServerReviews } from './review-server.ts';
 
 /** The servers for an operator: what they run, their approvals, and changes to their list. */
 export interface ServerAdmin {
   /** Describes a server without starting it. Files are read only if it needs an approval. */
-  describe(name: string): Promise<ServerDetails>;
+  describe(name: string, reader: DefinitionReader): Promise<ServerDetails>;
   /** Starts or calls an approved server once, apart from the links of sessions. At most two at a time. */
   check(name: string): Promise<ServerCheck>;
   /** Shows what an approval would allow. An approved server is started once to list its tools. */
@@ -43,10 +43,10 @@ export function createServerAdmin(parts: ServerAdminParts): ServerAdmin {
   const reviews = createServerReviews(parts);
   const find = (name: string) => requireEnabledServer(servers(), name);
   return {
-    async describe(name) {
+    async describe(name, reader) {
       const server = find(name);
       const sources = { config: config(), approvals, logins, offers: offers(name) };
-      return describeServerDetails(server, await approvals.preview(server), sources);
+      return describeServerDetails(server, await approvals.preview(server), reader, sources);
     },
     check: async (name) => reviews.check(find(name)),
     review: async (name) => reviews.review(find(name)),

@@ -85,11 +85,18 @@ const secretPatterns: readonly SecretPattern[] = [
 const maxLength = 8192;
 const minSecretLength = 8;
 
-/** Removes everything that looks like a credential. Ids stay as they are, since the journal needs them. */
+/**
+ * Removes everything that looks like a credential, and cuts a long text. Ids stay as they are, since the journal needs
+ * them.
+ */
 export function scrubSecrets(text: string): string {
+  return scrubWhole(cutAtBreak(text));
+}
+
+/** The same without cutting, for a text that somebody has to see whole. */
+export function scrubWhole(whole: string): string {
   // No credential is so short; most names are.
-  if (text.length < minSecretLength) return text;
-  const whole = cutAtBreak(text);
+  if (whole.length < minSecretLength) return whole;
   const plain = dropColours(whole);
   const clean = removePatterns(plain);
   // Where nothing was hidden, the journal keeps the text as it was.
@@ -131,6 +138,19 @@ export function createScrubber(secrets: Iterable<string>, minLength = minSecretL
     const shown = known.reduce((rest, secret) => rest.replaceAll(secret, redactedText), dropColours(text));
     return scrubSecrets(encoded.reduce(hideBase64, shown));
   };
+}
+
+/** Removes credentials from a JSON value, and everything under a name that calls it secret. */
+export function scrubValue(value: unknown, name = ''): unknown {
+  const isSecret = secretFieldName.test(name);
+  if (Array.isArray(value)) return value.map((each) => scrubValue(each, name));
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(
+      Object.entries(value).map(([key, each]) => [key, scrubValue(each, isSecret ? name : key)]),
+    );
+  }
+  if (isSecret && (typeof value === 'string' || typeof value === 'number')) return redactedText;
+  return typeof value === 'string' ? createScrubber(listSecretParts(value))(value) : value;
 }
 
 /** The forms of a secret in URLs and JSON, and in hex, as far as they differ from it. */

@@ -254,7 +254,7 @@ const starters =
 const codeOptions: Readonly<Partial<Record<Language, RegExp>>> = {
   javascript: /^(?:-[a-z]*[ep]|--eval|--print|eval)$/,
   typescript: /^(?:-[a-z]*[ep]|--eval|--print|eval)$/,
-  python: /^-[a-zA-Z]*c$/,
+  python: /^-(?:[a-zA-Z]*c$|[bBdEhiIOPqRsSuvVx]*c)/,
   ruby: /^-[a-z]*e$/,
   perl: /^-[a-zA-Z]*[eE]$/,
   lua: /^-e$/,

@@ -5,12 +5,11 @@ import { findRewriters } from '../../config/load/out-of-reach.ts';
 import type { Config } from '../../config/schema/schema.ts';
 import { isMap } from '../../config/schema/schema-parts.ts';
 import { isSecretName, redactedMark, redactLine } from '../../lib/redact/redact-line.ts';
-import { createScrubber, listSecretArguments, redactedText, scrubSecrets } from '../../observability/log/scrub.ts';
+import { createScrubber, listSecretArguments, redactedText, scrubWhole } from '../../observability/log/scrub.ts';
 import type { ServerDefinition } from '../definition.ts';
 import type { ServerPins } from './server-pins.ts';
 
 const hiddenMark = '…';
-const maxLength = 500;
 
 /** Names of variables that hold credentials, beyond those of settings. */
 const secretEnd = /(?:key|pass|pat|auth|cookie|dsn|jwt|session|signature|salt|pin|otp)$/i;
@@ -52,13 +51,18 @@ export function describeCommand(pinned: ServerPins, server: ServerDefinition): s
   ];
 }
 
-/** Renders an entry of the configuration as added (`+`) or removed (`-`) lines, without credentials. */
+/**
+ * Renders an entry of the configuration as added (`+`) or removed (`-`) lines. Values of variables and headers that look
+ * like credentials are hidden. The arguments and the URL of an added server are shown as they are, because they decide
+ * what runs: any part that is hidden could be code.
+ */
 export function renderEntryLines(sign: '+' | '-', name: string, entry: Readonly<Record<string, unknown>>): string[] {
   const { env, headers, args, url } = entry;
+  const isRemoved = sign === '-';
   const shown = {
     ...entry,
-    ...(Array.isArray(args) ? { args: hideArguments(args.map(String)) } : {}),
-    ...(typeof url === 'string' ? { url: hideCredentials(url) } : {}),
+    ...(isRemoved && Array.isArray(args) ? { args: hideArguments(args.map(String)) } : {}),
+    ...(isRemoved && typeof url === 'string' ? { url: URL.canParse(url) ? hideUrlValues(url) : hiddenMark } : {}),
     ...(isMap(env) ? { env: mapValues(env, (key, value) => renderValue(key, String(value))) } : {}),
     ...(isMap(headers) ? { headers: mapValues(headers, () => hiddenMark) } : {}),
   };
@@ -102,14 +106,17 @@ export function renderVariable(name: string, value: string): { readonly name: st
  */
 export function renderValue(name: string, value: string): string {
   const plain = hideCredentials(value);
-  if (decidesWhatRuns(value)) return shortenValue(plain);
+  if (decidesWhatRuns(value)) return plain;
   if (isSecretName(name) || secretEnd.test(name)) return hiddenMark;
   // A path may look random. A path that does not exist cannot be told from a credential that begins with a slash.
-  if (value.startsWith('/')) return shortenValue(plain);
-  return plain !== value || randomValue.test(value) ? hiddenMark : shortenValue(plain);
+  if (value.startsWith('/')) return plain;
+  return plain !== value || randomValue.test(value) ? hiddenMark : plain;
 }
 
-/** The arguments of a program without credentials, such as the word after `--token`. */
+/**
+ * The arguments of a program without credentials, such as the word after `--token`. Only for readers who approve nothing:
+ * a part that looks like a credential can be code.
+ */
 export function hideArguments(args: readonly string[]): string[] {
   const secrets = new Set(listSecretArguments(args).filter((secret) => secret !== ''));
   const scrub = createScrubber(secrets);
@@ -150,7 +157,7 @@ export function hideSecrets(text: string): string {
 }
 
 function hideCredentials(text: string): string {
-  return scrubSecrets(redactLine(text)).replaceAll(redactedMark, hiddenMark).replaceAll(redactedText, hiddenMark);
+  return scrubWhole(redactLine(text)).replaceAll(redactedMark, hiddenMark).replaceAll(redactedText, hiddenMark);
 }
 
 function decidesWhatRuns(value: string): boolean {
@@ -160,8 +167,4 @@ function decidesWhatRuns(value: string): boolean {
     relativePath.test(value) ||
     (value.startsWith('/') && !value.includes('\0') && existsSync(value))
   );
-}
-
-function shortenValue(text: string): string {
-  return text.length <= maxLength ? text : `${text.slice(0, maxLength)}… (${text.length - maxLength} more characters)`;
 }

@@ -16,6 +16,8 @@ export interface AdminGateway {
   send(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: Answer }>;
   /** Sends a request that must succeed. */
   ask<Name extends RouteName>(name: Name, request?: RequestOf<Name>): Promise<AnswerOf<Name>>;
+  /** Signs in a console, and returns the headers of its requests. */
+  signIn(role: 'admin' | 'viewer'): Promise<Readonly<Record<string, string>>>;
   close(): Promise<void>;
 }
 
@@ -46,6 +48,17 @@ export async function openAdminGateway(text: string): Promise<AdminGateway> {
       const answer = await send(method, `${path}?${search}`, body);
       if (answer.status >= 400) throw new Error(`${answer.body.code}: ${answer.body.detail}`);
       return answer.body as AnswerOf<typeof name>;
+    },
+    async signIn(role) {
+      const { body } = await send('POST', '/consoles/links', { role });
+      const code = new URL(String(body['url'])).hash.replace('#code=', '');
+      const response = await fetch(`${url}/api/v1/consoles`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ code }),
+      });
+      const { token } = (await response.json()) as { readonly token: string };
+      return { authorization: `Bearer ${token}` };
     },
     async close() {
       await gateway.close();

@@ -46,7 +46,7 @@ describe('a server that is added over the control API', () => {
     });
     expect([applied, reloaded]).toEqual([true, true]);
     expect(diff.join('\n')).toContain('+   fresh:');
-    expect(diff.join('\n')).not.toMatch(/hunter2|k-123/);
+    expect(diff.join('\n')).not.toMatch(/k-123/);
     const [own, fresh] = (await admin.ask('GET /api/v1/servers')).servers;
     expect([own?.name, fresh?.name, fresh?.source, fresh?.state]).toEqual(['own', 'fresh', 'imported', 'unapproved']);
     expect(admin.read()).toContain('# What the shop needs.\nservers:\n  own: { command: node } # mine\n');
@@ -103,6 +103,90 @@ describe('a server that is added over the control API', () => {
     expect((await fetch(`${ambit.url}/api/v1/servers/fresh`, { headers })).status).toBe(200);
     await ambit.stop();
   });
+});
+
+describe('S3: what an approval allows is shown whole, however it is written', () => {
+  const script = join(import.meta.dirname, 'admin-gateway.ts');
+  const long = `// ${'harmless comment '.repeat(600)}`;
+  const hidden: Readonly<Record<string, Readonly<Record<string, unknown>>>> = {
+    flag: { command: 'bash', args: ['-authc', 'touch /tmp/x; exec cat'] },
+    attached: { command: 'python3', args: ['-Xtoken', '-cimport os;os.system("touch /tmp/x")', script] },
+    long: { command: 'node', args: ['-e', `${long}\nrequire("fs").writeFileSync("/tmp/x", "")`] },
+    value: { command: 'bash', args: ['-c', `echo password=$(touch\${IFS}/tmp/x); exec cat`] },
+    header: { command: 'bash', args: ['-c', 'true authorization: ; touch /tmp/x; exec cat'] },
+    json: { command: 'python3', args: ['-c', '{"token": "import os"}'] },
+    random: { command: 'sh', args: ['-c', 'q7Zp2LmXv9Tb4RkWc8YdQ7zP2lMxV9tB4rKwC8yD'] },
+    far: { url: 'https://h.example/9f86d081884c7d659a2feaa0c55ad015/mcp?key=k1&next=2#part' },
+  };
+  const readDiff = (diff: unknown) =>
+    parse((diff as string[]).map((line) => line.slice(4)).join('\n')) as Record<string, Record<string, unknown>>;
+
+  test('in the preview of an import, and of a server that is added', async () => {
+    const { body } = await paste(hidden, true);
+    const imported = readDiff(body['diff']);
+    for (const [name, server] of Object.entries(hidden)) {
+      expect(imported[name]).toMatchObject(server);
+      const added = await admin.send('POST', '/servers', { name, ...server, dryRun: true });
+      expect(readDiff(added.body['diff'])[name]).toMatchObject(server);
+    }
+    expect(admin.read()).toBe(start);
+  });
+
+  test('in the review, and after it in what has changed', async () => {
+    await paste(hidden);
+    for (const [name, server] of Object.entries(hidden)) {
+      const { definition, definitionHash, pinsHash } = await admin.ask('POST /api/v1/servers/{id}/review', {
+        id: name,
+      });
+      expect(definition).toMatchObject(server);
+      await admin.ask('POST /api/v1/servers/{id}/approve', { id: name, body: { definitionHash, pinsHash } });
+    }
+    const words = `echo password=$(touch\${IFS}/tmp/y)`;
+    writeFileSync(
+      admin.configFile,
+      `version: 1\nservers: { value: { command: bash, args: ["-c", "${words}"], imported: x } }\n`,
+    );
+    await admin.gateway.reload(admin.configFile);
+    const { changes } = await admin.ask('POST /api/v1/servers/{id}/review', { id: 'value' });
+    expect(changes).toEqual([expect.stringContaining(words)]);
+    expect((await admin.ask('GET /api/v1/servers/{id}', { id: 'value' })).changes.join()).not.toContain('touch');
+  });
+
+  test('but the preview of a removal shows no more than the page of the server', async () => {
+    await paste(hidden);
+    const { diff } = await admin.ask('DELETE /api/v1/servers/{id}', { id: 'far', query: { dryRun: 'true' } });
+    expect(readDiff(diff)['far']).toMatchObject({ url: 'https://h.example/…/mcp?key=…&next=…' });
+    const shown = await admin.ask('GET /api/v1/servers/{id}', { id: 'far' });
+    expect(shown.definition).toMatchObject({ url: 'https://h.example/…/mcp?key=…&next=…' });
+  });
+});
+
+test('a viewer gets no argument of a server, not even in what has changed', async () => {
+  const before = ['-u', 'user:old-word', '-pold-word', '-p', 'old-word'];
+  const write = (args: readonly string[]) => {
+    const servers = { theirs: { command: 'node', args, imported: 'x' } };
+    writeFileSync(admin.configFile, JSON.stringify({ version: 1, servers }));
+    return admin.gateway.reload(admin.configFile);
+  };
+  await write(before);
+  const { definitionHash, pinsHash } = await admin.ask('POST /api/v1/servers/{id}/review', { id: 'theirs' });
+  await admin.ask('POST /api/v1/servers/{id}/approve', { id: 'theirs', body: { definitionHash, pinsHash } });
+  await write(before.map((arg) => arg.replace('old', 'new')));
+  const viewer = await admin.signIn('viewer');
+  const texts: string[] = [];
+  for (const path of ['/servers', '/servers/theirs', '/status']) {
+    const response = await fetch(`${admin.url}/api/v1${path}`, { headers: viewer });
+    expect(response.status).toBe(200);
+    texts.push(await response.text());
+  }
+  expect(texts.join('\n')).not.toMatch(/old-word|new-word/);
+  expect(JSON.parse(texts[1] ?? '')).toMatchObject({
+    approval: 'changed',
+    changes: ['args[1]: changed', 'args[2]: changed', 'args[4]: changed'],
+    definition: { command: 'node', args: null, argCount: 5 },
+  });
+  const shown = await admin.ask('GET /api/v1/servers/{id}', { id: 'theirs' });
+  expect(shown.changes[1]).toBe('args[2]: -pold-word → -pnew-word');
 });
 
 describe('hostile input', () => {

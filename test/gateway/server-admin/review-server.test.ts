@@ -169,7 +169,7 @@ test('S2: what changed in a definition is shown line by line, without values and
   );
 });
 
-test('no value of a variable, header, query or secret argument is shown', async () => {
+test('no value of a variable, header, query or secret argument is shown, except in a review', async () => {
   const [offered, remote, everything] = [await show('offered'), await show('remote'), await show('everything')];
   expect(offered.definition).toMatchObject({ env: ['OFFER', 'API_TOKEN'], args: [script(), '--password', '…'] });
   expect(remote.definition).toEqual({
@@ -183,6 +183,8 @@ test('no value of a variable, header, query or secret argument is shown', async 
     { name: 'OFFER', value: offer() },
     { name: 'API_TOKEN', value: '…' },
   ]);
-  expect(JSON.stringify([offered, remote, reviewed])).not.toMatch(/hunter2|sk-secret|k1|v1|"garden/);
+  expect(JSON.stringify([offered, remote])).not.toMatch(/hunter2|sk-secret|k1|v1|"garden/);
+  expect(reviewed.definition).toMatchObject({ args: [script(), '--password', 'hunter2hunter2'] });
+  expect(JSON.stringify(reviewed)).not.toContain('sk-secret');
   for (const tool of offered.tools) expect(tool.description?.length ?? 0).toBeLessThanOrEqual(2000);
 });

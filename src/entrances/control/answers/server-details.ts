@@ -49,7 +49,12 @@ const definition = z
     z.object({
       kind: z.literal('stdio'),
       command: z.string(),
-      args: stringListSchema.describe('Arguments. Credentials are replaced by "…".'),
+      args: stringListSchema
+        .nullable()
+        .describe(
+          'Arguments; null for a viewer. A review shows them exactly as they are pinned. Elsewhere credentials are replaced by "…".',
+        ),
+      argCount: z.int().describe('Number of arguments.'),
       env: stringListSchema.describe('Names of its variables.'),
       program: z.string().nullable().describe('File that the command starts; null if it was not found.'),
       problem: z.string().nullable().describe('Reason why the program was not found.'),
@@ -63,7 +68,7 @@ const definition = z
     }),
     z.object({
       kind: z.literal('http'),
-      url: z.string().describe('URL without the values of its query.'),
+      url: z.string().describe('URL. A review shows it whole, others without the values of its query.'),
       headers: stringListSchema.describe('Names of its headers.'),
     }),
   ])
@@ -181,7 +186,9 @@ export const serverReview = z.object({
 export const serverApproval = z.object({ name: z.string(), approval: z.enum(['not needed', 'approved']) });
 
 export const configurationEdit = z.object({
-  diff: stringListSchema.describe('Changed lines, with "+" or "-" before each. Credentials are replaced by "…".'),
+  diff: stringListSchema.describe(
+    'Changed lines, with "+" or "-" before each. Credentials are replaced by "…", but arguments and URLs of added servers are whole.',
+  ),
   applied: z.boolean().describe('Whether the file was changed; false for a dry run.'),
   reloaded: z.boolean().describe('Whether the gateway uses the changed configuration.'),
   reason: z.string().nullable().describe('Reason why the gateway does not use it.'),

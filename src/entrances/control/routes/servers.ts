@@ -3,12 +3,12 @@ import { z } from 'zod';
 import { suggestClosest } from '../../../config/explain/suggest.ts';
 import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
-import type { ServerLogLine, ServerLogs } from '../../../gateway/server-activity.ts';
+import type { ServerLogLine, ServerLogs, ServerOverview } from '../../../gateway/server-activity.ts';
 import { entryKinds } from '../../../observability/journal/journal.ts';
 import { manifest } from '../../../package-paths.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
 import type { Page } from '../../../stores/store.ts';
-import { defineRoute, nameCredential, type RouteRequest } from '../route.ts';
+import { type ControlCaller, defineRoute, hasRole, nameCredential, type RouteRequest } from '../route.ts';
 import { findRecord, journalPageQuery } from './sessions.ts';
 
 const shortIdLength = 8;
@@ -96,7 +96,9 @@ export const serverRoutes = {
     summary: 'Lists the servers of the configuration with their state',
     returns: 'The servers',
     answer: 'servers',
-    handle: async (gateway) => ({ servers: await gateway.listServers() }),
+    handle: async (gateway, { caller }) => ({
+      servers: (await gateway.listServers()).map((each) => showOverview(each, caller)),
+    }),
   }),
   'GET /api/v1/servers/{id}/logs': defineRoute({
     role: 'viewer',
@@ -110,6 +112,13 @@ export const serverRoutes = {
     handle: readServerLog,
   }),
 };
+
+/** A server as this caller may see it. Values of arguments are for admins, because any of them can be a password. */
+export function showOverview(server: ServerOverview, caller: ControlCaller): ServerOverview {
+  if (hasRole(caller, 'admin')) return server;
+  const changes = server.changes.map((line) => line.replace(/^(args\[\d+\]|url): .*$/s, '$1: changed'));
+  return { ...server, changes };
+}
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
