@@ -39,7 +39,8 @@ describe.runIf(hasChromium())('a viewer in the console', () => {
   async function plantSecrets() {
     const planted = (place: string) => `planted-in-${place}-8c1f5e20d7`;
     const script = 'console.error("cannot log in with", process.env.LEAKY_TOKEN, process.argv.at(-1)); process.exit(1)';
-    const args = ['-e', script, '--', '--api-key', planted('argument')];
+    const password = ['-u', `user:${planted('login')}`, `-p${planted('password')}`];
+    const args = ['-e', script, '--', ...password, '--api-key', planted('argument')];
     const env = { LEAKY_TOKEN: planted('variable') };
     await ask('POST', '/api/v1/servers', { name: 'leaky', command: process.execPath, args, env });
     const reviewed = await ask<{ definitionHash: string; pinsHash: string }>('POST', '/api/v1/servers/leaky/review');
@@ -47,13 +48,19 @@ describe.runIf(hasChromium())('a viewer in the console', () => {
     await ask('POST', '/api/v1/servers/leaky/approve', { definitionHash, pinsHash });
     const url = `https://far.example/mcp?token=${planted('query')}`;
     await ask('POST', '/api/v1/servers', { name: 'far', url, headers: { 'x-api-key': planted('header') } });
+    const places = ['argument', 'login', 'password', 'variable', 'query', 'header', 'credential', 'metadata', 'task'];
     const value = planted('credential');
     await ask('POST', '/api/v1/credentials', { userId: 'ada', server: 'notes', env: 'NOTES_TOKEN', value });
     const { key } = await ask<{ key: string }>('POST', '/api/v1/keys', { userId: 'ada', trustLevel: 'direct' });
     const { token } = await gateway.session({ userId: 'ada', servers: ['leaky'] });
     await gateway.call({ id: '', token, trustLevel: '' }, 'leaky__anything');
+    await gateway.session({
+      userId: 'ada',
+      task: `Log in with password=${planted('task')} there`,
+      metadata: { login: [{ api_token: planted('metadata') }] },
+    });
     return {
-      ...Object.fromEntries(['argument', 'variable', 'query', 'header', 'credential'].map((at) => [at, planted(at)])),
+      ...Object.fromEntries(places.map((at) => [at, planted(at)])),
       key,
       session: token,
       lead: gateway.sessions.lead.token,

@@ -232,9 +232,9 @@ describe.runIf(hasChromium())('the views of the console', () => {
       const { lead, ended } = gateway.sessions;
       await visit('/journal?session=yesterday&kind=session&event=ended');
       await page.locator('.journal-item').getByText('yesterday').waitFor();
-      expect(await page.locator('.journal-session').evaluateAll((cells) => cells.map((cell) => cell.title))).toEqual([
-        ended.id,
-      ]);
+      expect(
+        await page.locator('.journal-session').evaluateAll((cells) => cells.map((cell) => cell.getAttribute('title'))),
+      ).toEqual([ended.id]);
       await visit('/overview');
       await page.getByRole('link', { name: 'Journal' }).click();
       await page.locator('.journal-item').nth(5).waitFor();

@@ -126,7 +126,10 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
         }
         return serveStream(request, response, caller, () =>
           isEvents
-            ? serveEvents(gateway.lifecycle, request, response, wantsActivity(path) ? { live: readLive(gateway) } : {})
+            ? serveEvents(gateway.lifecycle, request, response, {
+                caller,
+                ...(wantsActivity(path) ? { live: readLive(gateway) } : {}),
+              })
             : followServerLog(request, response, caller),
         );
       }

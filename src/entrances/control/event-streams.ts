@@ -3,6 +3,7 @@ import type { ServerLogs } from '../../gateway/server-activity.ts';
 import type { ActivityTracker } from '../../gateway/session-activity.ts';
 import type { Lifecycle } from '../../sessions/events/lifecycle.ts';
 import { eventStreamHeaders } from '../http/answer.ts';
+import { type ControlCaller, localCaller, showSession } from './route.ts';
 import { showLogLine } from './routes/servers.ts';
 import type { ActivityEventData, AnswerOf, GatewayEventData } from './routes.ts';
 
@@ -58,6 +59,8 @@ export function serveServerLog(
 
 interface EventOptions {
   readonly heartbeatMs?: number;
+  /** The reader; an admin unless given. */
+  readonly caller?: ControlCaller;
   /** The time a reader gets to make room in its buffer. */
   readonly stuckMs?: number;
   /** Given for a reader that wants to hear what sessions do. */
@@ -72,7 +75,7 @@ export function serveEvents(
   response: ServerResponse,
   options: EventOptions = {},
 ): Promise<void> {
-  const { heartbeatMs, stuckMs, live, reportEveryMs } = { ...defaultTimes, ...options };
+  const { heartbeatMs, stuckMs, live, reportEveryMs, caller } = { ...defaultTimes, caller: localCaller, ...options };
   const given = request.headers['last-event-id'];
   let position = lifecycle.positionAfter(typeof given === 'string' && given !== '' ? given : undefined);
   let pumping = false;
@@ -99,7 +102,9 @@ export function serveEvents(
   async function pump(): Promise<void> {
     for (let step = lifecycle.next(position); step !== undefined && !gone; step = lifecycle.next(position)) {
       position = step.number;
-      const data = JSON.stringify(await lifecycle.describe(step));
+      const event = await lifecycle.describe(step);
+      const { session } = event;
+      const data = JSON.stringify(session === undefined ? event : { ...event, session: showSession(session, caller) });
       const written = response.write(`id: ${lifecycle.idOf(step)}\nevent: ${step.type}\ndata: ${data}\n\n`);
       if (!written && !gone) await waitForDrain();
     }

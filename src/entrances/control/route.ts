@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { AmbitError, type ErrorCode } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
 import type { ControlRole } from '../../identity/consoles.ts';
+import { scrubValue } from '../../observability/log/scrub.ts';
 import type * as answers from './answer-schemas.ts';
 
 export interface ControlAnswer {
@@ -70,6 +71,13 @@ export function nameCredential({ role, by, consoleId }: ControlCaller): string {
 /** Tells whether a caller may use a route. */
 export function hasRole({ role }: ControlCaller, needed: ControlRole): boolean {
   return role === 'admin' || role === needed;
+}
+
+/** A session as this caller may see it: whoever opened it may have written a credential into its task or metadata. */
+export function showSession<T extends object>(session: T, caller: ControlCaller): T {
+  if (hasRole(caller, 'admin')) return session;
+  const written = Object.entries(session).filter(([name]) => name === 'task' || name === 'metadata');
+  return { ...session, ...Object.fromEntries(written.map(([name, value]) => [name, scrubValue(value)])) };
 }
 
 /** The description of a route: its texts and schemas. */

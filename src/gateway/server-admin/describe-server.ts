@@ -197,20 +197,20 @@ export function diffDefinitions(approved: ServerPins, now: ServerPins): string {
 
 /** Lists the parts of a definition: as they may be shown, and as they are. */
 function listDefinition(pins: ServerPins): { readonly shown: string; readonly raw: string }[] {
-  const view = describeDefinition(pins);
+  const view = describeDefinition(pins, 'reviewer');
+  const known = (text: string) => ({ shown: text, raw: text });
   const listNames = (what: string, hashes: Readonly<Record<string, string>>) =>
     Object.keys(hashes)
       .sort()
       .map((name) => ({ shown: `${what} ${name}`, raw: `${what} ${name} ${hashes[name]}` }));
   if (view.kind === 'http' || pins.kind === 'http') {
     if (view.kind !== 'http' || pins.kind !== 'http') return [];
-    return [{ shown: `url ${view.url}`, raw: `url ${pins.url}` }, ...listNames('header', pins.headers)];
+    return [known(`url ${pins.url}`), ...listNames('header', pins.headers)];
   }
-  const known = (text: string) => ({ shown: text, raw: text });
   return [
-    { shown: `command ${view.command}`, raw: `command ${pins.command}` },
+    known(`command ${pins.command}`),
     known(`program ${view.program ?? view.problem}`),
-    ...view.args.map((arg, at) => ({ shown: `argument ${arg}`, raw: `argument ${pins.args[at]}` })),
+    ...pins.args.map((arg) => known(`argument ${arg}`)),
     ...listNames('variable', pins.env),
     ...view.files.map(({ path, leadsTo, sha256 }) =>
       known(`file ${path}${path === leadsTo ? '' : ` → ${leadsTo}`} (sha256 ${sha256})`),

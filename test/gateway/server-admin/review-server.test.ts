@@ -135,12 +135,12 @@ test('S2: a schema that changed is shown in the review and in the lists of the s
   expect(listed?.parts[0]?.diff).toContain('+      "description": "Send [secret]"\n');
 });
 
-test('S2: what changed in a definition is shown line by line, without values and credentials', async () => {
+test('S2: what changed in a definition is shown line by line, without the values of variables and headers', async () => {
   expect((await review('offered')).definitionDiff).toBeNull();
   appendFileSync(script(), '// One line more.\n');
   const { definitionDiff } = await review('offered');
   expect(definitionDiff).toMatch(/^-file \S+server\.mjs \(sha256 \w{64}\)\n\+file \S+server\.mjs \(sha256 \w{64}\)$/m);
-  expect(definitionDiff).not.toMatch(/hunter2|sk-secret/);
+  expect(definitionDiff).not.toContain('sk-secret');
   await approveReviewed('offered');
 
   const folder = '/project';
@@ -153,18 +153,18 @@ test('S2: what changed in a definition is shown line by line, without values and
     ' program /bin/node',
     '+argument -v\\u000a',
     ' argument --token',
-    '-argument …',
+    '-argument first-1',
     '-variable A',
     '-variable B',
-    '+argument … (changed)',
+    '+argument second-2',
     '+variable A (changed)',
     '+variable C',
   ]);
   const http = { kind: 'http', folder, url: 'https://example.com/mcp?key=one', headers: { X: 'h1' } } as const;
   expect(diffDefinitions(http, { ...http, url: 'https://example.com/mcp?key=two', headers: { X: 'h2' } })).toBe(
     [
-      ...['@@ -1,2 +1,2 @@', '-url https://example.com/mcp?key=…', '-header X'],
-      ...['+url https://example.com/mcp?key=… (changed)', '+header X (changed)', ''],
+      ...['@@ -1,2 +1,2 @@', '-url https://example.com/mcp?key=one', '-header X'],
+      ...['+url https://example.com/mcp?key=two', '+header X (changed)', ''],
     ].join('\n'),
   );
 });

@@ -3,7 +3,7 @@ import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { isSuppliedId } from '../../../sessions/session.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute } from '../route.ts';
+import { defineRoute, showSession } from '../route.ts';
 import { findRecord } from './sessions.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
@@ -35,9 +35,13 @@ export const sessionDetailRoutes = {
     parameter: sessionParameter,
     returns: 'The values, servers, permissions and restricted tools',
     answer: 'sessionContext',
-    async handle(gateway, { parameter }) {
+    async handle(gateway, { parameter, caller }) {
       const record = await findLiveRecord(gateway, parameter);
-      return gateway.inspector.describeContext(record, await gateway.openAccess());
+      const { values, ...rest } = await gateway.inspector.describeContext(record, await gateway.openAccess());
+      const shown = values.map((each) =>
+        each.name === 'task' ? { ...each, value: showSession({ task: each.value }, caller).task } : each,
+      );
+      return { ...rest, values: shown };
     },
   }),
   'GET /api/v1/sessions/{id}/policies': defineRoute({

@@ -3,7 +3,7 @@ import type { Operator } from '../../../gateway/gateway.ts';
 import { sessionViewOf } from '../../../sessions/session.ts';
 import type { Limits } from '../../../stores/admission.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, type RouteRequest } from '../route.ts';
+import { defineRoute, type RouteRequest, showSession } from '../route.ts';
 
 const includable = ['activity', 'usage'] as const;
 type Included = (typeof includable)[number];
@@ -83,7 +83,7 @@ export const sessionListRoutes = {
 };
 
 /** Lists the oldest sessions first. `next` is the value of `after` for the next page. */
-async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: typeof sessionsQuery }>) {
+async function listSessions(gateway: Operator, { query, caller }: RouteRequest<{ query: typeof sessionsQuery }>) {
   const { user, workspace, parent, include = [], ...page } = query;
   const filter = {
     ...(user === undefined ? {} : { userId: user }),
@@ -95,7 +95,7 @@ async function listSessions(gateway: Operator, { query }: RouteRequest<{ query: 
   const activity = include.includes('activity') ? (id: string) => gateway.running?.activity.get(id) ?? null : undefined;
   return {
     sessions: sessions.map((record, index) => ({
-      ...sessionViewOf(record),
+      ...showSession(sessionViewOf(record), caller),
       ...(activity === undefined ? {} : { activity: activity(record.id) }),
       ...usages?.[index],
     })),
@@ -126,13 +126,13 @@ export function describeLimits({ callsPerMinute, burst, concurrentCalls, totalCa
   };
 }
 
-async function listEndedSessions(gateway: Operator, { query }: RouteRequest<{ query: typeof endedQuery }>) {
+async function listEndedSessions(gateway: Operator, { query, caller }: RouteRequest<{ query: typeof endedQuery }>) {
   const { user: userId, workspace: workspaceId, since, ...rest } = query;
   const from = since === undefined ? undefined : Date.parse(since);
   const { sessions, next } = await gateway.endedSessions.list({ userId, workspaceId, since: from, ...rest });
   return {
     sessions: sessions.map(({ createdAt, endedAt, ...each }) => ({
-      ...each,
+      ...showSession(each, caller),
       createdAt: new Date(createdAt).toISOString(),
       endedAt: new Date(endedAt).toISOString(),
     })),

@@ -13,7 +13,7 @@ import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/ses
 import { jsonSchema, limitsSchema, stringListSchema } from '../../../sessions/session-schema.ts';
 import { listForMatch, matchSession } from '../../../sessions/tools/reach.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, nameCredential, type RouteRequest } from '../route.ts';
+import { defineRoute, nameCredential, type RouteRequest, showSession } from '../route.ts';
 import { describeLimits } from './session-lists.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
@@ -115,13 +115,13 @@ export const sessionRoutes = {
     parameter: looseParameter,
     returns: 'The session',
     answer: 'sessionDetails',
-    async handle(gateway, { parameter }) {
+    async handle(gateway, { parameter, caller }) {
       const record = await findRecord(gateway, parameter);
       const usage = await gateway.usage(record.id);
       const [more] = await gateway.sessions.readUses([record]);
       const sandbox = record.trustLevel === 'direct' ? null : await gateway.sandbox();
       return {
-        ...sessionViewOf(record),
+        ...showSession(sessionViewOf(record), caller),
         ...(usage === undefined ? {} : { usage: { ...usage, paceUsed: more?.paceUsed ?? 0 } }),
         limits: describeLimits(gateway.sessions.limitsOf(record)),
         children: more?.children ?? 0,
