@@ -152,6 +152,12 @@ describe('S3: what an approval allows is shown whole, however it is written', ()
     expect((await admin.ask('GET /api/v1/servers/{id}', { id: 'value' })).changes.join()).not.toContain('touch');
   });
 
+  test('with a note that an argument is code, also where it follows the option without a blank', async () => {
+    await paste(hidden);
+    const { notes } = await admin.ask('POST /api/v1/servers/{id}/review', { id: 'attached' });
+    expect(notes).toContainEqual(expect.stringMatching(/^The argument of -c\w* is code/));
+  });
+
   test('but the preview of a removal shows no more than the page of the server', async () => {
     await paste(hidden);
     const { diff } = await admin.ask('DELETE /api/v1/servers/{id}', { id: 'far', query: { dryRun: 'true' } });
