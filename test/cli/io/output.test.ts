@@ -4,7 +4,14 @@ import { join } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { renderCalls } from '../../../src/cli/commands/session.ts';
-import { relativeTime, renderPairs, renderTable, shortenEnd, wrapText } from '../../../src/cli/io/output.ts';
+import {
+  relativeTime,
+  renderChangedTools,
+  renderPairs,
+  renderTable,
+  shortenEnd,
+  wrapText,
+} from '../../../src/cli/io/output.ts';
 import { ambitInProcess, onlyStoreNote, splitWords } from '../in-process.ts';
 
 const longUser = 'id.example.com|248289761001-and-more-of-it';
@@ -175,4 +182,21 @@ test('control characters, which could hide or forge lines of a terminal, are sho
   expect(renderPairs([['name', `two words ${hostile}`]])).toBe(`name  two words ${shown}`);
   expect(shortenEnd(hostile, 80)).toBe(shown);
   expect(wrapText(`two words ${hostile}`, 80)).toEqual([`two words ${shown}`]);
+});
+
+test('tools that changed are listed with their lines, and nothing in them moves the cursor', () => {
+  const diff = '@@ -1 +1 @@\n-Reads.\n+Reads\u001b[2K and sends.\n';
+  const parts = [
+    { part: 'description', diff, note: null },
+    { part: 'title', diff: '', note: 'Not kept.' },
+  ];
+  const tools = [
+    { name: 'same', state: 'approved', parts: [] },
+    { name: 'read', state: 'changed', parts },
+  ];
+  expect(renderChangedTools(tools).split('\n')).toEqual([
+    ...['', '', 'read (changed):', '    description:', '      -Reads.', '      +Reads\\u001b[2K and sends.'],
+    ...['    title:', '      (Not kept.)'],
+  ]);
+  expect(renderChangedTools([])).toBe('');
 });

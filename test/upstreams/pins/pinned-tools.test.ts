@@ -121,3 +121,26 @@ test('the first listing asks as other clients too; what fails is not pinned, and
   expect((await filter(declared, offering(wide), query)).withheld).toEqual(['wide']);
   expect([asked.length, open]).toEqual([2, 0]);
 });
+
+test('S2: the text of a first list is kept, unless it was made with the credentials of a user', async () => {
+  const declared = await project.declare({
+    nice: { command: 'node', args: ['-v'] },
+    own: { command: 'node', args: ['-v'] },
+  });
+  const log = { warn: () => {} } as unknown as Log;
+  const { filter } = createPinnedTools(project.approvals, { record: () => {} } as unknown as Journal, log);
+  const offer = { ...offerOf(0), tools: ['{"name":"add","description":"Adds for ada@example.com"}'] };
+  const owners = {
+    nice: { key: 'all', userId: '' },
+    own: { key: 'ada', userId: 'ada', hasCredentials: true },
+  } as const;
+  for (const [name, owner] of Object.entries(owners)) {
+    const server = declared.get(name);
+    if (server === undefined) throw new Error('not declared');
+    await project.approvals.approve(server);
+    expect((await filter(server, offer, { ...query, owner })).tools).toEqual(offer.tools);
+    expect(project.approvals.hasPinnedTools(name)).toBe(true);
+  }
+  expect([...(project.approvals.texts.read('nice')?.values() ?? [])]).toEqual(['"Adds for ada@example.com"']);
+  expect(project.approvals.texts.read('own')).toBeUndefined();
+});
