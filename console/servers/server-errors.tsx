@@ -42,7 +42,7 @@ export function ServerErrors({ name, after }: { readonly name: string; readonly 
       <p>
         <a href={hrefOf(['journal'], { server: name, kind: 'process' })}>All lines about its processes</a>
       </p>
-      <SameData command={writeCommand(ended, false)} path={writePath(ended, 0)} />
+      <SameData what="these errors" command={writeCommand(ended, false)} path={writePath(ended, 0)} />
     </Card>
   );
 }

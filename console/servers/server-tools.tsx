@@ -5,7 +5,7 @@ import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
 import { plural } from '../parts/format.ts';
 import { Empty } from '../parts/notice.tsx';
 import { Table } from '../parts/table.tsx';
-import { Text } from '../parts/text.tsx';
+import { makeVisible, Text } from '../parts/text.tsx';
 import type { ServerDetails } from './server-view.tsx';
 import { ToolParts } from './tool-parts.tsx';
 
@@ -78,7 +78,7 @@ export function ServerTools({ details }: { readonly details: ServerDetails }) {
                       {parts.length > 0 && (
                         <details>
                           <summary>
-                            What changed in <Text value={name} max={40} />
+                            What changed in <bdi>{makeVisible(name.slice(0, 40))}</bdi>
                           </summary>
                           <ToolParts tool={name} parts={parts} />
                         </details>
