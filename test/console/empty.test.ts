@@ -48,8 +48,9 @@ describe.runIf(hasChromium())('the console of a gateway in which there is nothin
   });
 
   /** The parts of the view that have no content, each with whether it offers a link, a button or a command. */
-  async function readEmpty(address: string) {
+  async function readEmpty(address: string, says: readonly string[]) {
     await ui.visit(address);
+    for (const each of says) await ui.page.locator('main').getByText(each).first().waitFor();
     const parts = await ui.page.evaluate(() => {
       const isBare = (card: Element) => card.querySelector('li, tr, input, canvas, pre, .meter, .empty') === null;
       const cards = [...document.querySelectorAll('main .card')].filter(isBare);
@@ -64,7 +65,7 @@ describe.runIf(hasChromium())('the console of a gateway in which there is nothin
   test('every part without content says what to do next', async () => {
     const silent: string[] = [];
     const check = async (address: string, says: readonly string[]) => {
-      const parts = await readEmpty(address);
+      const parts = await readEmpty(address, says);
       const missing = says.filter((each) => !parts.some(({ text }) => text.startsWith(each)));
       expect([address, missing]).toEqual([address, []]);
       silent.push(...parts.filter(({ offers }) => !offers).map(({ text }) => `${address}: ${text}`));
