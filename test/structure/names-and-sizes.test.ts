@@ -17,7 +17,7 @@ test('files stay small', () => {
   const largest = [...source].sort((a, b) => b.lines - a.lines).slice(0, 5);
   const shown = largest.map((file) => `  ${String(file.lines).padStart(4)} ${file.path}`).join('\n');
   process.stdout.write(`\nsrc: ${source.length} files, median ${median} lines; the longest:\n${shown}\n`);
-  expect(median).toBeLessThanOrEqual(140);
+  expect(median).toBeLessThanOrEqual(145);
   // One table, a row for each way it can go wrong, and nothing else to read in it.
   const table = 'src/errors.ts';
   expect(all.filter((file) => file.lines > 400 && file.path !== table).map((file) => file.path)).toEqual([]);

@@ -96,26 +96,6 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       ? locateServer(server, searchPath, options.fetchedPackage)
       : readPinsInPieces(server, files, searchPath, options.fetchedPackage);
 
-  /** The approval that a server must agree with, or the verdict if nothing of the server decides it. */
-  function findBasis(
-    server: ApprovableServer,
-  ): { readonly pinned: ServerPins } | { readonly verdict: ApprovalVerdict } {
-    if (server.source === 'operator') return { verdict: { state: 'approved' } };
-    const read = readApprovals(file);
-    if ('wrong' in read) {
-      const line = `approvals.json: ${read.wrong}; all approvals are ignored`;
-      return { verdict: { state: 'unapproved', changes: [{ place: 'approvals.json', line }] } };
-    }
-    const approval = findApproval(read.servers, server.name);
-    return approval ?? { verdict: { state: 'unapproved', changes: [] } };
-  }
-
-  /** Reads the file each time and trusts no copy: a start is rare, and the file is small. */
-  function readTrusted(): ApprovedServers {
-    const read = readApprovals(file);
-    return 'wrong' in read ? {} : read.servers;
-  }
-
   /** Changes the file under its lock, so that approvals of other processes stay. */
   async function updateFile(alter: (servers: ApprovedServers) => ApprovedServers): Promise<void> {
     claimDataDir(dataDir);
@@ -135,7 +115,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
   function notifyChanges(): void {
     if (listeners.size === 0) return;
-    const now = readTrusted();
+    const now = readTrusted(file);
     const names = [...new Set([...Object.keys(last), ...Object.keys(now)])].filter(
       (name) => toCanonicalJson(last[name] ?? null) !== toCanonicalJson(now[name] ?? null),
     );
@@ -149,14 +129,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     preview,
 
     check(server) {
-      const basis = findBasis(server);
+      const basis = findBasis(file, server);
       if ('verdict' in basis) return basis.verdict;
       const read = files.reader(listApprovedHashes(basis.pinned));
       return judgePins(basis.pinned, readServerPins(server, read, searchPath, options.fetchedPackage));
     },
 
     async checkInPieces(server) {
-      const basis = findBasis(server);
+      const basis = findBasis(file, server);
       return 'verdict' in basis ? basis.verdict : judgePins(basis.pinned, await preview(server));
     },
 
@@ -190,14 +170,14 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
 
     toolsChanged(server, tools) {
       if (server.source === 'operator') return [];
-      const pinned = findApproval(readTrusted(), server.name)?.tools;
+      const pinned = findApproval(readTrusted(file), server.name)?.tools;
       return pinned === undefined ? [] : diffToolPins(pinned, tools);
     },
 
     texts,
-    find: (name) => findApproval(readTrusted(), name),
+    find: (name) => findApproval(readTrusted(file), name),
 
-    hasPinnedTools: (name) => findApproval(readTrusted(), name)?.tools !== undefined,
+    hasPinnedTools: (name) => findApproval(readTrusted(file), name)?.tools !== undefined,
 
     async revoke(name) {
       let known = false;
@@ -212,7 +192,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     },
 
     list: () =>
-      Object.entries(readTrusted()).map(([name, { approvedAt, tools }]) => ({
+      Object.entries(readTrusted(file)).map(([name, { approvedAt, tools }]) => ({
         name,
         approvedAt,
         tools: tools === undefined ? undefined : Object.keys(tools).length,
@@ -221,7 +201,7 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
     onChange(listener) {
       if (stopWatching === undefined) {
         claimDataDir(dataDir);
-        last = readTrusted();
+        last = readTrusted(file);
         stopWatching = watchFile(file, notifyChanges);
       }
       listeners.add(listener);
@@ -384,4 +364,25 @@ function writeApprovals(file: string, servers: ApprovedServers): void {
     });
   }
   writeAtomically(file, text, 0o600);
+}
+
+/** The approval that a server must agree with, or the verdict if nothing of the server decides it. */
+function findBasis(
+  file: string,
+  server: ApprovableServer,
+): { readonly pinned: ServerPins } | { readonly verdict: ApprovalVerdict } {
+  if (server.source === 'operator') return { verdict: { state: 'approved' } };
+  const read = readApprovals(file);
+  if ('wrong' in read) {
+    const line = `approvals.json: ${read.wrong}; all approvals are ignored`;
+    return { verdict: { state: 'unapproved', changes: [{ place: 'approvals.json', line }] } };
+  }
+  const approval = findApproval(read.servers, server.name);
+  return approval ?? { verdict: { state: 'unapproved', changes: [] } };
+}
+
+/** Reads the file each time and trusts no copy: a start is rare, and the file is small. */
+function readTrusted(file: string): ApprovedServers {
+  const read = readApprovals(file);
+  return 'wrong' in read ? {} : read.servers;
 }
