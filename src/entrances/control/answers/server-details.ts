@@ -149,7 +149,7 @@ export const serverReview = z.object({
     .string()
     .nullable()
     .describe(
-      'Lines of the definition that changed since the approval, with "+" or "-" before each; null if there are none. Credentials are replaced by "…".',
+      'Lines of the definition that changed since the approval, with "+" or "-" before each; null if there are none. Values of variables and headers are left out.',
     ),
   env: listOf(z.object({ name: z.string(), value: z.string() })).describe(
     'Variables. A value that looks like a credential is replaced by "…".',
