@@ -55,9 +55,8 @@ function CheckResult({ check }: { readonly check: Check }) {
         <Notice tone="good">The server answers. It has {tools ?? 0} tools.</Notice>
       ) : (
         <Notice tone="bad">
-          <strong>
-            {error.code}: <Text value={error.message} max={1000} />
-          </strong>
+          <strong>{error.code}</strong>
+          <Lines value={error.message} max={2000} />
           <Text value={error.hint} />
         </Notice>
       )}

@@ -239,7 +239,7 @@ describe.runIf(hasChromium())('servers in the console', () => {
     for (const arg of block.mcpServers.shell.args) expect(reviewed).toContain(arg);
     await main.getByText('The server is not approved.').waitFor({ state: 'detached' });
     // The view of the server, which is no review, says where it cuts.
-    await main.getByRole('button', { name: /^Show all \d+ characters$/ }).waitFor();
+    await main.getByRole('button', { name: /^Show all [\d,]+ characters$/ }).waitFor();
   });
 
   test('U2: adds one by its URL, approves it, logs a user in there, and removes it', async () => {

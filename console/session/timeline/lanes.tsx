@@ -89,7 +89,7 @@ function LaneBar({
   if (first === undefined) return null;
   const label =
     items.length === 1
-      ? `${makeVisible(first.label.slice(0, maxLabel))}, ${formatTime(first.from)}`
+      ? `${makeVisible(nameItem(first).slice(0, maxLabel))}, ${formatTime(first.from)}`
       : `${items.length} ${many}. Show this part of the timeline`;
   const tone = items.some((item) => item.tone === 'bad')
     ? 'bad'
@@ -118,6 +118,11 @@ function LaneBar({
       </button>
     </li>
   );
+}
+
+/** The name for screen readers and speech input contains the words that the bar shows. */
+function nameItem({ label, shortLabel }: TimelineItem): string {
+  return label.includes(shortLabel) ? label : `${shortLabel}: ${label}`;
 }
 
 /** One bar of a lane takes part in the order of the Tab key. The arrow keys move from there. */

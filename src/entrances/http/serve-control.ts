@@ -40,8 +40,7 @@ export function createServeControl(parts: HttpParts, api: ControlApi, findCaller
     if (connections.assignCredential(socket, credential))
       response.once('close', () => connections.finishRequest(socket));
     const sent = request.headers['content-length'] ?? request.headers['transfer-encoding'] ?? '0';
-    const hasBody = request.method === 'POST' || request.method === 'PATCH' || sent !== '0';
-    if (hasBody && !isJson(request)) {
+    if (sent !== '0' && !isJson(request)) {
       recordRefusal(gateway, request, { event: 'type', status: 415, by, consoleId });
       dropBody(request, response, false);
       const detail = 'The Content-Type must be application/json.';
