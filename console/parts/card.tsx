@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { Result } from './result.tsx';
 import { makeVisible } from './text.tsx';
 import './card.css';
 
@@ -19,6 +20,7 @@ export function View({ title, aside, actions, children }: ViewProps) {
         {aside !== undefined && <div class="view-aside">{aside}</div>}
         {actions !== undefined && <div class="view-actions">{actions}</div>}
       </header>
+      <Result />
       {children}
     </section>
   );

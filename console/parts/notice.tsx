@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { RequestError } from '../api/request.ts';
 import type { Loaded } from '../api/use-request.ts';
+import { isAdmin } from '../sign-in/signed-in.ts';
 import { Button } from './button.tsx';
 import { makeVisible } from './text.tsx';
 import './notice.css';
@@ -9,13 +10,27 @@ import './notice.css';
 export function Notice({
   tone = 'info',
   children,
+  onClose,
 }: {
   readonly tone?: 'info' | 'good' | 'warn' | 'bad';
   readonly children: ComponentChildren;
+  /** Gives it a button with which the reader closes it. */
+  readonly onClose?: () => void;
 }) {
+  const role = tone === 'bad' ? 'alert' : 'status';
+  if (onClose === undefined) {
+    return (
+      <div class={`notice notice-${tone}`} role={role}>
+        {children}
+      </div>
+    );
+  }
   return (
-    <div class={`notice notice-${tone}`} role={tone === 'bad' ? 'alert' : 'status'}>
-      {children}
+    <div class={`notice notice-closable notice-${tone}`}>
+      <div role={role}>{children}</div>
+      <Button kind="quiet" label="Close this notice" onClick={onClose}>
+        ✕
+      </Button>
     </div>
   );
 }
@@ -41,6 +56,16 @@ export function Empty({ title, children }: { readonly title: string; readonly ch
       <p class="empty-title">{title}</p>
       <div class="muted">{children}</div>
     </div>
+  );
+}
+
+/** Says what adds the first entry of a list: the button of the page, and the command. */
+export function NextStep({ button, command }: { readonly button: string; readonly command: string }) {
+  return (
+    <>
+      {isAdmin.value ? `Press "${button}" above, or run ` : 'An admin can run '}
+      <code>{command}</code>.
+    </>
   );
 }
 

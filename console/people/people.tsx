@@ -1,10 +1,9 @@
-import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { hrefOf, readQuery } from '../frame/route.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { View } from '../parts/card.tsx';
-import { Notice } from '../parts/notice.tsx';
+import { hideResult, showResult } from '../parts/result.tsx';
 import { Tabs } from '../parts/tabs.tsx';
 import { makeVisible, Text } from '../parts/text.tsx';
 import { type DialogHost, useDialog } from '../parts/use-dialog.ts';
@@ -67,14 +66,13 @@ const tabs = [
 export function People() {
   const lists = usePeopleLists();
   const dialogs = useDialog();
-  const result = useSignal('');
   const user = readQuery('user');
   const shown = tabs.find(({ name }) => name === readQuery('tab')) ?? tabs[0];
   useEffect(() => {
-    result.value = '';
+    hideResult();
   }, [shown.name]);
   const onDone = (text: string) => {
-    result.value = text;
+    showResult(makeVisible(text));
     void reloadLists(lists);
   };
   const organisation = lists.users.answer.value?.organisation ?? null;
@@ -113,7 +111,6 @@ export function People() {
           };
         })}
       />
-      {result.value !== '' && <Notice tone="good">{makeVisible(result.value)}</Notice>}
       <shown.Content lists={lists} dialogs={dialogs} onDone={onDone} />
       {dialogs.element}
     </View>
