@@ -1,19 +1,32 @@
 import { batch, type Signal, useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentType } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { RequestError } from '../api/request.ts';
 import { View } from '../parts/card.tsx';
-import { ErrorNotice } from '../parts/notice.tsx';
+import { Empty, ErrorNotice } from '../parts/notice.tsx';
+import { hideResult } from '../parts/result.tsx';
 import { givenCode } from '../sign-in/given-code.ts';
 import { SignIn } from '../sign-in/sign-in.tsx';
 import { signedIn } from '../sign-in/signed-in.ts';
 import { focusHeading } from './focus-heading.ts';
 import { Header } from './header.tsx';
 import { Navigation } from './navigation.tsx';
-import { askedPath, askedRoute, showAskedRoute } from './route.ts';
+import { askedPath, askedRoute, hrefOf, showAskedRoute } from './route.ts';
 import { views } from './views.ts';
 import './frame.css';
 
 type Shown = { readonly key: string; readonly View: ComponentType } | { readonly key: string; readonly error: Error };
+
+/** Where no view is. */
+function NoView() {
+  return (
+    <View title="Not found">
+      <Empty title="The console has no view at this address.">
+        <a href={hrefOf(['overview'])}>Go to the overview</a>
+      </Empty>
+    </View>
+  );
+}
 
 /** The console: the sign-in page, or the frame with the view that the address names. */
 export function App() {
@@ -27,6 +40,7 @@ function Frame() {
   useShownView(shown);
   useEffect(() => {
     isMenuOpen.value = false;
+    hideResult();
   }, [askedPath.value]);
   const [name = 'overview'] = askedRoute.value.path;
   const current = shown.value;
@@ -54,6 +68,16 @@ function Frame() {
   );
 }
 
+/** The addresses whose view could not be loaded since the page was opened. */
+const failedViews = new Set<string>();
+
+function explainFailedView(): Error {
+  return new RequestError(0, {
+    detail: 'The code of this view could not be loaded.',
+    hint: 'Check that the gateway is running: ambit status',
+  });
+}
+
 /** Loads the view of the address, names it in the title, and moves the focus to its heading. */
 function useShownView(shown: Signal<Shown | undefined>): void {
   useSignalEffect(() => {
@@ -63,7 +87,7 @@ function useShownView(shown: Signal<Shown | undefined>): void {
     let isCurrent = true;
     document.title = `${entry?.label ?? 'Not found'}${id === undefined ? '' : `: ${id.slice(0, 24)}`} · Ambit`;
     const isFirst = shown.peek() === undefined;
-    const load = entry?.load(id !== undefined) ?? Promise.reject(new Error('The console has no view at this address.'));
+    const load = entry?.load(id !== undefined) ?? Promise.resolve(NoView);
     load.then(
       (View) => {
         if (!isCurrent) return;
@@ -73,8 +97,12 @@ function useShownView(shown: Signal<Shown | undefined>): void {
         });
         if (!isFirst) focusHeading();
       },
-      (error: unknown) => {
-        if (isCurrent) shown.value = { key, error: error as Error };
+      () => {
+        if (!isCurrent) return;
+        // Firefox never loads a script again that has failed once. The new document begins with no failures.
+        if (failedViews.has(key)) return location.reload();
+        failedViews.add(key);
+        shown.value = { key, error: explainFailedView() };
       },
     );
     return () => {
