@@ -11,6 +11,8 @@ interface ButtonProps {
   readonly isBusy?: boolean;
   readonly label?: string;
   readonly isPressed?: boolean;
+  /** True if a dialog gives it the focus when it opens. */
+  readonly isFirst?: boolean;
 }
 
 export function Button({
@@ -22,6 +24,7 @@ export function Button({
   isBusy,
   label,
   isPressed,
+  isFirst,
 }: ButtonProps) {
   return (
     <button
@@ -31,6 +34,7 @@ export function Button({
       aria-busy={isBusy === true ? 'true' : undefined}
       aria-label={label === undefined ? undefined : makeVisible(label)}
       aria-pressed={isPressed}
+      data-begin={isFirst === true ? '' : undefined}
       onClick={onClick}
     >
       {isBusy === true && <span class="spinner" aria-hidden="true" />}

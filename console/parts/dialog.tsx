@@ -1,8 +1,9 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useId, useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { Button } from './button.tsx';
 import { ErrorNotice } from './notice.tsx';
+import { hideResult } from './result.tsx';
 import { makeVisible } from './text.tsx';
 import './dialog.css';
 
@@ -11,17 +12,22 @@ interface DialogProps {
   readonly onClose: () => void;
   readonly children: ComponentChildren;
   readonly isWide?: boolean;
+  /** False while the content would be lost: then there is no button to close it. `onClose` is asked all the same. */
+  readonly canClose?: boolean;
 }
 
 /** A modal dialog. The browser keeps the focus inside. Afterwards the focus returns to the button that opened it. */
-export function Dialog({ title, onClose, children, isWide }: DialogProps) {
+export function Dialog({ title, onClose, children, isWide, canClose = true }: DialogProps) {
   const element = useRef<HTMLDialogElement>(null);
   const id = useId();
   const isGone = useRef(false);
+  const focused = useRef<HTMLElement>(undefined);
   useLayoutEffect(() => {
     const dialog = element.current;
     const opener = document.activeElement;
+    hideResult();
     dialog?.showModal();
+    if (dialog !== null) findFirst(dialog)?.focus();
     return () => {
       isGone.current = true;
       // While it is open, nothing outside of it can have the focus.
@@ -29,14 +35,29 @@ export function Dialog({ title, onClose, children, isWide }: DialogProps) {
       returnFocus(opener);
     };
   }, []);
+  /** A second Esc closes a dialog without asking. One that is still needed opens again, with the focus where it was. */
+  const stayOpen = () => {
+    const dialog = element.current;
+    if (isGone.current || dialog === null || dialog.open) return;
+    // The browser gives the focus to another element first.
+    const place = focused.current;
+    dialog.showModal();
+    place?.focus();
+    if (place === undefined || document.activeElement !== place) findFirst(dialog)?.focus();
+  };
   return (
     <dialog
       ref={element}
       class={isWide === true ? 'dialog dialog-wide' : 'dialog'}
       aria-labelledby={id}
+      onFocusIn={({ target }) => {
+        if (target instanceof HTMLElement) focused.current = target;
+      }}
       onClose={() => {
         // The event comes late, when another dialog may be open already.
-        if (!isGone.current) onClose();
+        if (isGone.current) return;
+        onClose();
+        setTimeout(stayOpen);
       }}
       onCancel={(event) => {
         // A file field inside has an event of this name too.
@@ -46,14 +67,35 @@ export function Dialog({ title, onClose, children, isWide }: DialogProps) {
       }}
     >
       <header class="dialog-head">
-        <h2 id={id}>{makeVisible(title)}</h2>
-        <Button kind="quiet" label="Close" onClick={onClose}>
-          ✕
-        </Button>
+        <h2 id={id} tabIndex={-1}>
+          {makeVisible(title)}
+        </h2>
+        {canClose && (
+          <Button kind="quiet" label="Close" onClick={onClose}>
+            ✕
+          </Button>
+        )}
       </header>
       {children}
     </dialog>
   );
+}
+
+const fields = 'input:not([readonly]), select, textarea';
+
+/**
+ * Finds the element with which the reader begins: the one that asks for it, the first field, or the button of a question.
+ * A dialog that is only read begins with its heading, where Enter does nothing.
+ */
+function findFirst(dialog: HTMLElement): HTMLElement | undefined {
+  const places = ['[data-begin]', fields, '.dialog-form .button-primary', '.dialog-form .dialog-actions .button', 'h2'];
+  for (const place of places) {
+    const found = [...dialog.querySelectorAll<HTMLElement>(place)].find(
+      (each) => each.checkVisibility() && !each.matches(':disabled'),
+    );
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }
 
 /** Gives the focus to the first place that can have it. A menu that has closed hides the button that was in it. */
@@ -78,6 +120,8 @@ interface ActionDialogProps {
   readonly isDanger?: boolean;
   readonly isWide?: boolean;
   readonly canRun?: boolean;
+  /** True if the reader has to fill in fields before the confirmation. */
+  readonly hasFields?: boolean;
   readonly children?: ComponentChildren;
   /** Does the work. The dialog shows progress until it resolves, and the error if it rejects. */
   readonly onRun: () => Promise<unknown>;
@@ -86,13 +130,20 @@ interface ActionDialogProps {
 
 /** Asks for a confirmation, shows progress until the work is done, and closes then. */
 export function ActionDialog(props: ActionDialogProps) {
-  const { title, name, action, isDanger, isWide, canRun = true, children, onRun, onClose } = props;
+  const { title, name, action, isDanger, isWide, canRun = true, hasFields = false, children, onRun, onClose } = props;
   const typed = useSignal('');
   const isBusy = useSignal(false);
   const error = useSignal<Error | undefined>(undefined);
   const isConfirmed = name === undefined || typed.value.trim() === name;
+  const begunAt = useRef<Element | null>(null);
+  useEffect(() => {
+    // The button lost the focus while it was busy.
+    const { current } = begunAt;
+    if (!isBusy.value && document.activeElement === document.body && current instanceof HTMLElement) current.focus();
+  }, [isBusy.value]);
   const run = async () => {
     if (!isConfirmed || !canRun || isBusy.value) return;
+    begunAt.current = document.activeElement;
     isBusy.value = true;
     error.value = undefined;
     try {
@@ -108,6 +159,8 @@ export function ActionDialog(props: ActionDialogProps) {
     <Dialog title={title} onClose={onClose} {...(isWide === undefined ? {} : { isWide })}>
       <form
         class="dialog-form"
+        // The browser's own messages would cover the hints.
+        noValidate
         onSubmit={(event) => {
           event.preventDefault();
           void run();
@@ -120,6 +173,7 @@ export function ActionDialog(props: ActionDialogProps) {
               Type <strong>{makeVisible(name)}</strong> to confirm
             </span>
             <input
+              data-begin={hasFields ? undefined : ''}
               autocomplete="off"
               autocapitalize="off"
               spellcheck={false}

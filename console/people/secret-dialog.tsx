@@ -14,21 +14,30 @@ interface SecretDialogProps {
   readonly onClose: () => void;
 }
 
-/** Shows a new key. It is kept only in this dialog and is gone when the dialog closes. */
+/**
+ * Shows a new key. It is kept only in this dialog and is gone when the dialog closes, so a reader who has not copied it
+ * must say that it is stored.
+ */
 export function SecretDialog({ title, of, secret, onClose }: SecretDialogProps) {
   const field = useRef<HTMLInputElement>(null);
   const copied = useSignal('');
+  const isCopied = useSignal(false);
   const copy = async () => {
     try {
       await navigator.clipboard.writeText(secret);
       copied.value = 'The key is in the clipboard.';
+      isCopied.value = true;
     } catch {
       field.current?.select();
       copied.value = 'The browser does not allow copying. The key is selected: copy it with the keyboard.';
     }
   };
+  const leave = () => {
+    if (isCopied.value) onClose();
+    else copied.value = 'Copy the key first. If you have stored it already, say so with the button below.';
+  };
   return (
-    <Dialog title={title} onClose={onClose}>
+    <Dialog title={title} onClose={leave} canClose={isCopied.value}>
       <div class="dialog-body">
         <Notice tone="warn">
           This is the only time that the key is shown. Copy it now. Ambit keeps only a hash of it.
@@ -43,8 +52,11 @@ export function SecretDialog({ title, of, secret, onClose }: SecretDialogProps) 
             autocomplete="off"
             spellcheck={false}
             onFocus={({ currentTarget }) => currentTarget.select()}
+            onCopy={() => {
+              isCopied.value = true;
+            }}
           />
-          <Button kind="primary" onClick={() => void copy()}>
+          <Button kind="primary" isFirst onClick={() => void copy()}>
             Copy key
           </Button>
         </div>

@@ -100,8 +100,18 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await press(dialog, 'Create key');
     expect(await dialog.getByLabel('API key').inputValue()).toMatch(/^ambk_/);
     await ui.page.unroute('**/api/v1/keys');
-    await press(dialog, 'I have stored the key');
+    // The second Esc in a row would close a dialog without asking.
+    for (const _ of [1, 2, 3]) await ui.page.keyboard.press('Escape');
+    await dialog.getByText('Copy the key first.').waitFor();
+    expect(await dialog.getByRole('button', { name: 'Close' }).count()).toBe(0);
+    await dialog.getByRole('button', { name: 'Copy key' }).and(ui.page.locator(':focus')).waitFor();
+    await dialog.getByLabel('API key').focus();
+    await ui.page.keyboard.press('Control+c');
+    await press(dialog, 'Close');
     await dialog.waitFor({ state: 'detached' });
+    await main.getByText(/^The key \w{8} of ada is created/).waitFor();
+    await press(main, 'Close this notice');
+    expect(await main.getByText(/of ada is created/).count()).toBe(0);
   });
 
   test('U2: stores a credential whose value nobody sees again, replaces it and removes it', async () => {
