@@ -6,7 +6,7 @@ import { makeVisible } from '../parts/text.tsx';
 import { describeScope } from './scope.ts';
 
 export type Effective = AnswerOf<'GET /api/v1/policies/effective'>;
-type JudgedPolicy = Effective['policies'][number];
+type JudgedPolicy = Pick<Effective['policies'][number], 'outcome' | 'locked' | 'by'>;
 
 const tones: Readonly<Record<JudgedPolicy['outcome'], Tone>> = {
   given: 'good',
@@ -15,7 +15,7 @@ const tones: Readonly<Record<JudgedPolicy['outcome'], Tone>> = {
   'locked out': 'warn',
 };
 
-export function OutcomeBadge({ of }: { readonly of: JudgedPolicy }) {
+export function OutcomeBadge({ of }: { readonly of: Pick<JudgedPolicy, 'outcome'> }) {
   return <Badge tone={tones[of.outcome]}>{of.outcome}</Badge>;
 }
 
@@ -29,7 +29,14 @@ export function explainOutcome({ outcome, by, locked }: JudgedPolicy): string {
 }
 
 /** Shows the text exactly as the model gets it. Characters that hide or reorder text are shown as their code. */
-export function Block({ text }: { readonly text: string }) {
+export function Block({
+  text,
+  marked: [before, middle, after] = [text, '', ''],
+}: {
+  readonly text: string;
+  /** The same text in three parts, of which the middle one is marked. */
+  readonly marked?: readonly [before: string, middle: string, after: string];
+}) {
   if (text === '') return <Notice>The model gets no text, because no policy and no objective applies.</Notice>;
   return (
     <div class="policies-block">
@@ -40,7 +47,11 @@ export function Block({ text }: { readonly text: string }) {
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard */}
       <section class="policies-block-text" aria-label="Text for the model" tabIndex={0}>
         <pre>
-          <bdi>{makeVisible(text, '\n\t')}</bdi>
+          <bdi>
+            {makeVisible(before, '\n\t')}
+            {middle !== '' && <mark class="policies-draft">{makeVisible(middle, '\n\t')}</mark>}
+            {makeVisible(after, '\n\t')}
+          </bdi>
         </pre>
       </section>
     </div>

@@ -4,7 +4,7 @@ import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
 import { plural } from '../parts/format.ts';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { makeVisible, Text } from '../parts/text.tsx';
@@ -34,7 +34,11 @@ export function ObjectivesTab(props: PolicyTabProps) {
             return (
               <Card>
                 <Empty title="There are no objectives yet.">
-                  Add one: <code>ambit objective add --scope org 'Reduce deployment time to under 5 minutes'</code>
+                  An objective says what the work is for.{' '}
+                  <NextStep
+                    button="Add objective"
+                    command="ambit objective add --scope org 'Reduce deployment time to under 5 minutes'"
+                  />
                 </Empty>
               </Card>
             );

@@ -4,7 +4,7 @@ import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
 import { plural } from '../parts/format.ts';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { type Column, Table } from '../parts/table.tsx';
 import { makeVisible, Text } from '../parts/text.tsx';
@@ -40,8 +40,11 @@ export function PoliciesTab(props: PolicyTabProps) {
             return (
               <Card>
                 <Empty title="There are no policies yet.">
-                  Add one:{' '}
-                  <code>ambit policy add --scope org --name require-tests 'All changes must include tests.'</code>
+                  A policy says how the model has to work.{' '}
+                  <NextStep
+                    button="Add policy"
+                    command="ambit policy add --scope org --name require-tests 'All changes must include tests.'"
+                  />
                 </Empty>
               </Card>
             );
@@ -141,9 +144,7 @@ function PolicyActions({ of, policies, dialogs, onDone }: PolicyTabProps & { rea
       <Button
         label={`Edit policy ${name}`}
         onClick={() =>
-          dialogs.open((close) => (
-            <PolicyEditor of={of} policies={policies} onSaved={() => void policies.reload()} onClose={close} />
-          ))
+          dialogs.open((close) => <PolicyEditor of={of} policies={policies} onDone={onDone} onClose={close} />)
         }
       >
         Edit

@@ -1,4 +1,3 @@
-import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import type { AnswerOf } from '../api/request.ts';
 import { type Loaded, useRequest } from '../api/use-request.ts';
@@ -6,7 +5,7 @@ import { hrefOf, readQuery } from '../frame/route.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { View } from '../parts/card.tsx';
-import { Notice } from '../parts/notice.tsx';
+import { hideResult, showResult } from '../parts/result.tsx';
 import { Tabs } from '../parts/tabs.tsx';
 import { makeVisible } from '../parts/text.tsx';
 import { type DialogHost, useDialog } from '../parts/use-dialog.ts';
@@ -40,13 +39,12 @@ export function Policies() {
   const policies = useRequest('GET /api/v1/policies', {}, refresh);
   const objectives = useRequest('GET /api/v1/objectives', {}, refresh);
   const dialogs = useDialog();
-  const result = useSignal('');
   const shown = tabs.find(({ name }) => name === readQuery('tab')) ?? tabs[0];
   useEffect(() => {
-    result.value = '';
+    hideResult();
   }, [shown.name]);
   const onDone = (text: string) => {
-    result.value = text;
+    showResult(makeVisible(text));
     void policies.reload();
     void objectives.reload();
   };
@@ -55,10 +53,7 @@ export function Policies() {
     policies: policies.answer.value?.policies.length,
     objectives: objectives.answer.value?.objectives.length,
   };
-  const addPolicy = () =>
-    dialogs.open((close) => (
-      <PolicyEditor policies={policies} onSaved={() => void policies.reload()} onClose={close} />
-    ));
+  const addPolicy = () => dialogs.open((close) => <PolicyEditor policies={policies} onDone={onDone} onClose={close} />);
   const addObjective = () => dialogs.open((close) => <AddObjective onDone={onDone} onClose={close} />);
   return (
     <View
@@ -85,7 +80,6 @@ export function Policies() {
           return { name, label, href: hrefOf(['policies'], { tab: name }), ...(count === undefined ? {} : { count }) };
         })}
       />
-      {result.value !== '' && <Notice tone="good">{makeVisible(result.value)}</Notice>}
       <shown.Content {...props} />
       {dialogs.element}
     </View>

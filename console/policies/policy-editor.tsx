@@ -1,14 +1,16 @@
 import { useSignal } from '@preact/signals';
-import { useEffect } from 'preact/hooks';
 import { type AnswerOf, request } from '../api/request.ts';
 import { type Loaded, useRequest } from '../api/use-request.ts';
 import { Button } from '../parts/button.tsx';
 import { Dialog } from '../parts/dialog.tsx';
 import { CheckField, ChoiceField, LinesField, TextField } from '../parts/fields.tsx';
+import { useLeaveQuestion } from '../parts/leave-question.tsx';
 import { Answer, ErrorNotice, Notice } from '../parts/notice.tsx';
 import { makeVisible } from '../parts/text.tsx';
 import { useWorkspaceNames } from '../parts/use-workspaces.ts';
-import { Block, explainOutcome, OutcomeBadge } from './effective.tsx';
+import { previewDraft } from './draft.ts';
+import { Block, type Effective, explainOutcome, OutcomeBadge } from './effective.tsx';
+import type { Draft } from './judge-policies.ts';
 import { describeScope, type Policy, readScope, writeScope } from './scope.ts';
 import { ScopeFields } from './scope-fields.tsx';
 
@@ -16,15 +18,16 @@ interface PolicyEditorProps {
   /** The policy to edit; undefined for a new one. */
   readonly of?: Policy;
   readonly policies: Loaded<AnswerOf<'GET /api/v1/policies'>>;
-  readonly onSaved: () => void;
+  readonly onDone: (result: string) => void;
   readonly onClose: () => void;
 }
 
 const maxText = 16_384;
+/** From about this length on, the gateway shortens what the model gets. */
+const maxBlock = 12_000;
 
-/** Adds or edits a policy. It stays open after saving, so that the preview shows the effect. */
-export function PolicyEditor({ of, policies, onSaved, onClose }: PolicyEditorProps) {
-  const saved = useSignal(of);
+/** Adds or edits a policy, beside the text that the model would get with it. */
+export function PolicyEditor({ of, policies, onDone, onClose }: PolicyEditorProps) {
   const start = readScope(of?.scope ?? 'org');
   const kind = useSignal(start.kind);
   const scopeName = useSignal(start.name);
@@ -35,42 +38,36 @@ export function PolicyEditor({ of, policies, onSaved, onClose }: PolicyEditorPro
   const isLocked = useSignal(of?.locked ?? false);
   const isEnabled = useSignal(of?.enabled ?? true);
   const isBusy = useSignal(false);
-  const message = useSignal('');
   const error = useSignal<Error | undefined>(undefined);
-  const isFixed = saved.value !== undefined;
+  const isFixed = of !== undefined;
   const scope = writeScope(kind.value, scopeName.value.trim());
   const existing = isFixed
     ? undefined
     : policies.answer.value?.policies.find((each) => each.scope === scope && each.name === name.value.trim());
   const isComplete =
     name.value.trim() !== '' && text.value.trim() !== '' && (kind.value === 'org' || scopeName.value.trim() !== '');
-  const isChanged =
-    saved.value !== undefined &&
-    (saved.value.text !== text.value ||
-      saved.value.mode !== mode.value ||
-      String(saved.value.order) !== order.value ||
-      saved.value.locked !== isLocked.value ||
-      saved.value.enabled !== isEnabled.value);
+  const draft: Draft = {
+    scope,
+    name: name.value.trim(),
+    mode: mode.value === 'append' ? 'append' : 'prepend',
+    text: text.value,
+    order: Number(order.value),
+    locked: isLocked.value,
+    enabled: isEnabled.value,
+  };
+  const isChanged = of === undefined ? name.value + text.value !== '' : isDifferent(draft, of);
+  const { leave, question } = useLeaveQuestion(isChanged && !isBusy.value, onClose);
   const canSave = isComplete && existing?.declared !== true;
   const save = async () => {
     if (!canSave || isBusy.value) return;
     isBusy.value = true;
     error.value = undefined;
-    message.value = '';
     try {
-      saved.value = await request('POST /api/v1/policies', {
-        body: {
-          scope,
-          name: name.value.trim(),
-          mode: mode.value === 'append' ? 'append' : 'prepend',
-          text: text.value,
-          order: Number(order.value),
-          locked: isLocked.value,
-          enabled: isEnabled.value,
-        },
-      });
-      message.value = `Saved for: ${describeScope(scope)}. Running sessions get the change with their next result.`;
-      onSaved();
+      await request('POST /api/v1/policies', { body: draft });
+      onClose();
+      onDone(
+        `The policy ${draft.name} of ${describeScope(scope)} is saved. Running sessions get the change with their next result.`,
+      );
     } catch (failure) {
       error.value = failure as Error;
     } finally {
@@ -78,9 +75,10 @@ export function PolicyEditor({ of, policies, onSaved, onClose }: PolicyEditorPro
     }
   };
   return (
-    <Dialog title={of === undefined ? 'Add policy' : `Edit policy ${of.name}`} onClose={onClose} isWide>
+    <Dialog title={of === undefined ? 'Add policy' : `Edit policy ${of.name}`} onClose={leave} isWide>
       <form
         class="policies-editor"
+        noValidate
         onSubmit={(event) => {
           event.preventDefault();
           void save();
@@ -117,30 +115,34 @@ export function PolicyEditor({ of, policies, onSaved, onClose }: PolicyEditorPro
             </Notice>
           )}
           {error.value !== undefined && <ErrorNotice error={error.value} />}
-          {message.value !== '' && !isChanged && <Notice tone="good">{makeVisible(message.value)}</Notice>}
+          {question}
           <div class="dialog-actions">
-            <Button onClick={onClose}>Close</Button>
+            <Button onClick={leave}>Cancel</Button>
             <Button type="submit" kind="primary" disabled={!canSave} isBusy={isBusy.value}>
               Save policy
             </Button>
           </div>
         </div>
-        <EditorPreview scope={scope} saved={saved.value} isChanged={isChanged} />
+        <EditorPreview draft={draft} isDraft={isChanged && text.value.trim() !== ''} isNew={!isFixed} />
       </form>
     </Dialog>
   );
 }
 
-interface EditorPreviewProps {
-  readonly scope: string;
-  readonly saved: Policy | undefined;
-  /** True if the form differs from what is saved. */
-  readonly isChanged: boolean;
+function isDifferent(draft: Draft, { declared, ...saved }: Policy): boolean {
+  return (Object.keys(draft) as (keyof Draft)[]).some((key) => draft[key] !== saved[key]);
 }
 
-/** What a chosen user gets at present. It is read again after each save. */
-function EditorPreview({ scope, saved, isChanged }: EditorPreviewProps) {
-  const { kind, name } = readScope(scope);
+interface EditorPreviewProps {
+  readonly draft: Draft;
+  /** True if the form differs from what is saved. */
+  readonly isDraft: boolean;
+  readonly isNew: boolean;
+}
+
+/** What a chosen user would get with the draft, or what they get now while there is none. */
+function EditorPreview({ draft, isDraft, isNew }: EditorPreviewProps) {
+  const { kind, name } = readScope(draft.scope);
   const users = useRequest('GET /api/v1/users').answer.value?.users ?? [];
   const workspaces = useWorkspaceNames();
   const chosenUser = useSignal('');
@@ -150,15 +152,9 @@ function EditorPreview({ scope, saved, isChanged }: EditorPreviewProps) {
   const workspace = chosenWorkspace.value.trim() || (kind === 'workspace' ? name : '');
   const query = { user, workspace: workspace === '' ? undefined : workspace };
   const effective = useRequest('GET /api/v1/policies/effective', { query }, { when: user !== '' });
-  useEffect(() => {
-    if (saved !== undefined && user !== '') void effective.reload();
-  }, [saved]);
   return (
     <section class="policies-editor-preview" aria-label="Preview">
-      <h3>
-        What the model gets{' '}
-        {saved === undefined ? 'until this policy is saved' : isChanged ? 'until the changes are saved' : 'now'}
-      </h3>
+      <h3>{isDraft ? 'What the model would get with this draft' : 'What the model gets now'}</h3>
       <div class="field-row">
         <TextField
           label="Preview for user"
@@ -172,27 +168,49 @@ function EditorPreview({ scope, saved, isChanged }: EditorPreviewProps) {
         <p class="muted">Choose a user to see what the model gets in their sessions.</p>
       ) : (
         <Answer of={effective}>
-          {({ policies, block }) => {
-            const own = policies.find((each) => each.scope === saved?.scope && each.name === saved.name);
-            return (
-              <>
-                {saved !== undefined && (
-                  <p class="policies-name" role="status">
-                    {own === undefined ? (
-                      `The scope of this policy does not include ${makeVisible(user)}${workspace === '' ? '' : ` in ${makeVisible(workspace)}`}.`
-                    ) : (
-                      <>
-                        This policy: <OutcomeBadge of={own} /> {makeVisible(explainOutcome(own))}
-                      </>
-                    )}
-                  </p>
-                )}
-                <Block text={block} />
-              </>
-            );
-          }}
+          {(answer) =>
+            isDraft || !isNew ? (
+              <DraftText of={answer} draft={draft} isDraft={isDraft} />
+            ) : (
+              <Block text={answer.block} />
+            )
+          }
         </Answer>
       )}
     </section>
+  );
+}
+
+/** The text with the draft, which is marked, and the outcome of the policy. */
+function DraftText({
+  of,
+  draft,
+  isDraft,
+}: {
+  readonly of: Effective;
+  readonly draft: Draft;
+  readonly isDraft: boolean;
+}) {
+  const { own, parts } = previewDraft(of, { ...draft, name: draft.name || 'NAME' });
+  const where = `${makeVisible(of.userId)}${of.workspaceId === null ? '' : ` in ${makeVisible(of.workspaceId)}`}`;
+  return (
+    <>
+      <p class="policies-name" role="status">
+        {own === undefined ? (
+          `The scope of this policy does not include ${where}.`
+        ) : (
+          <>
+            This policy: <OutcomeBadge of={own} /> {makeVisible(explainOutcome({ ...own.policy, ...own }))}
+          </>
+        )}
+      </p>
+      {isDraft ? <Block text={parts.join('')} marked={parts} /> : <Block text={of.block} />}
+      {isDraft && (
+        <p class="field-hint">
+          {parts[1] !== '' && 'The marked text is the draft. It is not saved yet.'}
+          {parts.join('').length > maxBlock && ' The gateway leaves out the end of a text that is so long.'}
+        </p>
+      )}
+    </>
   );
 }

@@ -150,14 +150,17 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await dialog.getByLabel('Name').fill('water');
     await dialog.getByLabel('Text', { exact: true }).fill('Water the beds in the morning.');
     await dialog.getByLabel('Preview for user').fill('ada');
-    await press(dialog, 'Save policy');
-    await dialog.getByText('Saved for: workspace garden').waitFor();
     await dialog.getByText('This policy:').waitFor();
-    await dialog
-      .getByRole('region', { name: 'Text for the model' })
-      .getByText('Water the beds in the morning.')
-      .waitFor();
-    await dialog.getByRole('button', { name: 'Close', exact: true }).last().click();
+    await dialog.locator('mark').getByText('Water the beds in the morning.').waitFor();
+    const drafted = await dialog.getByRole('region', { name: 'Text for the model' }).textContent();
+    for (const _ of [1, 2, 3]) {
+      await ui.page.keyboard.press('Escape');
+      await dialog.getByText('What you have entered is not saved.').waitFor();
+      await press(dialog, 'Continue editing');
+    }
+    await confirm('Save policy');
+    await main.getByText('The policy water of Workspace garden is saved.').waitFor();
+    expect(drafted).toBe(await deliver('ada'));
 
     await ui.visit('/policies?tab=objectives');
     await press(main, 'Add objective');
@@ -186,10 +189,8 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await ui.visit('/policies?tab=policies');
     await press(main, 'Edit policy water of Workspace garden');
     await dialog.getByLabel('Text', { exact: true }).fill('Water the beds at noon.');
-    await dialog.getByText('What the model gets until the changes are saved').waitFor();
-    await press(dialog, 'Save policy');
-    await dialog.getByText('What the model gets now').waitFor();
-    await dialog.getByText('Close', { exact: true }).click();
+    await dialog.getByText('What the model would get with this draft').waitFor();
+    await confirm('Save policy');
     await row('0 water').getByText('Water the beds at noon.').waitFor();
     await gateway.cli('policy', 'add', 'Water the beds at night.', '--scope', 'workspace:garden', '--name', 'water');
     const { objectives } = await ask<Objectives>('GET', '/api/v1/objectives');
