@@ -8,6 +8,7 @@ import { Answer, ErrorNotice } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { Table } from '../parts/table.tsx';
 import { Ago, Id, Text, Until } from '../parts/text.tsx';
+import { nameSignIn } from '../sign-in/signed-in.ts';
 
 /** All signed-in consoles, each with a button that signs it out. */
 export function Consoles({ onClose }: { readonly onClose: () => void }) {
@@ -41,7 +42,7 @@ export function Consoles({ onClose }: { readonly onClose: () => void }) {
                   ),
                 },
                 { label: 'Role', cell: ({ role }) => role },
-                { label: 'Signed in by', cell: ({ by }) => <Text value={by} /> },
+                { label: 'Signed in', cell: ({ by }) => <Text value={nameSignIn(by)} /> },
                 { label: 'Address', from: 'tablet', cell: ({ address }) => address ?? 'unknown' },
                 { label: 'Last used', from: 'tablet', cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} /> },
                 { label: 'Ends', cell: ({ expiresAt }) => <Until at={expiresAt} /> },

@@ -5,7 +5,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { Until } from '../parts/text.tsx';
 import { leave } from '../sign-in/exchange.ts';
-import { signedIn } from '../sign-in/signed-in.ts';
+import { nameSignIn, signedIn } from '../sign-in/signed-in.ts';
 import { Consoles } from './consoles.tsx';
 import { hrefOf } from './route.ts';
 import { chooseTheme, theme } from './theme.ts';
@@ -88,7 +88,7 @@ function Account() {
         <summary class="button button-plain">{role}</summary>
         <div class="account-menu">
           <p>
-            Signed in as <strong>{by}</strong>, role {role}.
+            Signed in {nameSignIn(by)}, role {role}.
           </p>
           <p class="muted">
             Ends <Until at={expiresAt} />.

@@ -3,7 +3,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import type { Column } from '../parts/table.tsx';
 import { Ago, makeVisible, Text } from '../parts/text.tsx';
@@ -38,8 +38,11 @@ export function CredentialsTab(props: PeopleTabProps) {
           credentials.length === 0 ? (
             <Card>
               <Empty title="There are no credentials yet.">
-                Store a token that a server needs for a user:{' '}
-                <code>ambit credential set --user ada --server notes --env NOTES_TOKEN</code>
+                A credential is a token that a server needs for a user.{' '}
+                <NextStep
+                  button="Set credential"
+                  command="ambit credential set --user ada --server notes --env NOTES_TOKEN"
+                />
               </Empty>
             </Card>
           ) : (

@@ -139,7 +139,7 @@ export function CreateKey({ lists, userId = '', onDone, onClose }: PeopleDialogP
         label="Scopes"
         value={scopes}
         known={[...new Set(keys.flatMap((key) => key.scopes ?? []))].sort()}
-        hint="Permissions of its sessions, such as notes:write. The key cannot use sessions with other permissions. Empty: no permissions, and no such limit."
+        hint="The permissions that its sessions get, such as notes:write. The key cannot use sessions that have others. If you name none, its sessions get no permissions, and it can use sessions whatever their permissions are."
       />
     </ActionDialog>
   );

@@ -3,7 +3,7 @@ import { StateBadge, TrustBadge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
 import { quoteWord } from '../parts/quote-word.ts';
 import { SameData } from '../parts/same-data.tsx';
 import type { Column } from '../parts/table.tsx';
@@ -50,7 +50,8 @@ export function KeysTab(props: PeopleTabProps) {
           keys.length === 0 ? (
             <Card>
               <Empty title="There are no keys yet.">
-                Create a key for a user: <code>ambit key create --user ada --expires 30d</code>
+                With a key, clients open sessions of a user.{' '}
+                <NextStep button="Create key" command="ambit key create --user ada --expires 30d" />
               </Empty>
             </Card>
           ) : (

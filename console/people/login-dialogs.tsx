@@ -128,6 +128,7 @@ function ContinueLogin({ begun, lists, onDone, onClose }: PeopleDialogProps & { 
           <summary>The browser cannot return to the gateway</summary>
           <form
             class="people-callback"
+            noValidate
             onSubmit={(event) => {
               event.preventDefault();
               void complete();

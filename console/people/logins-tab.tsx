@@ -3,7 +3,7 @@ import { StateBadge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import type { Column } from '../parts/table.tsx';
 import { Ago, makeVisible, Text, Until } from '../parts/text.tsx';
@@ -45,7 +45,8 @@ export function LoginsTab(props: PeopleTabProps) {
           logins.length === 0 ? (
             <Card>
               <Empty title="There are no logins yet.">
-                Log a user in to a server over HTTP: <code>ambit login SERVER --user ada</code>
+                A login gives a user access to a server over HTTP.{' '}
+                <NextStep button="Start login" command="ambit login SERVER --user ada" />
               </Empty>
             </Card>
           ) : (

@@ -26,14 +26,16 @@ function useTeamNames(): readonly string[] {
   return teams.answer.value?.teams.map(({ name }) => name) ?? [];
 }
 
-export function AddUser({ onDone, onClose }: PeopleDialogProps) {
+export function AddUser({ lists, onDone, onClose }: PeopleDialogProps) {
   const name = useSignal('');
   const teams = useSignal('');
   const known = useTeamNames();
   const wanted = name.value.trim();
   const add = async () => {
+    const isNew = lists.users.answer.peek()?.users.some((user) => user.name === wanted) !== true;
     const user = await request('POST /api/v1/users', { body: { name: wanted, teams: parseNames(teams.value) } });
-    onDone(`The user ${user.name} is ${user.teams.length === 0 ? 'in no team' : `in ${user.teams.join(', ')}`}.`);
+    const teamsNow = user.teams.length === 0 ? 'no team' : user.teams.join(', ');
+    onDone(`${user.name} ${isNew ? 'was added' : 'was a user already'}. The user is in ${teamsNow}.`);
   };
   return (
     <ActionDialog title="Add user" action="Add user" canRun={wanted !== ''} onRun={add} onClose={onClose}>

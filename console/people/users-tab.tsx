@@ -3,7 +3,7 @@ import { Badge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
 import { Card } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import type { Column } from '../parts/table.tsx';
 import { Ago, makeVisible, Text } from '../parts/text.tsx';
@@ -38,7 +38,8 @@ export function UsersTab(props: PeopleTabProps) {
           users.length === 0 ? (
             <Card>
               <Empty title="There are no users yet.">
-                Add a user to give a person or a program a key: <code>ambit user add ada --team core</code>
+                A user is a person or a program that can have keys.{' '}
+                <NextStep button="Add user" command="ambit user add ada --team core" />
               </Empty>
             </Card>
           ) : (
@@ -131,12 +132,14 @@ function listColumns({ lists, dialogs, onDone }: PeopleTabProps): Column<User>[]
       width: '19rem',
       cell: (user) => {
         const name = makeVisible(user.name);
-        const inFile = user.declared ? ' The user is declared in the configuration and can only be changed there.' : '';
+        const inFile = user.declared
+          ? '. The user is declared in the configuration and can only be changed there.'
+          : '';
         const openTeams = () =>
           dialogs.open((close) => <ChangeTeams user={user} lists={lists} onDone={onDone} onClose={close} />);
         const openRemoval = () => dialogs.open((close) => <RemoveUser user={user} onDone={onDone} onClose={close} />);
         return (
-          <div class="people-actions" title={inFile.trim()}>
+          <div class="people-actions" title={inFile.slice(2)}>
             <Actions isRow>
               <Button
                 label={`Create key for ${name}`}
@@ -148,12 +151,12 @@ function listColumns({ lists, dialogs, onDone }: PeopleTabProps): Column<User>[]
               >
                 Create key
               </Button>
-              <Button label={`Change teams of ${name}.${inFile}`} disabled={user.declared} onClick={openTeams}>
+              <Button label={`Change teams of ${name}${inFile}`} disabled={user.declared} onClick={openTeams}>
                 Teams
               </Button>
               <Button
                 kind="danger"
-                label={`Remove user ${name}.${inFile}`}
+                label={`Remove user ${name}${inFile}`}
                 disabled={user.declared}
                 onClick={openRemoval}
               >

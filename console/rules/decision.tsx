@@ -11,6 +11,8 @@ const outcomeTones: Readonly<Record<string, Tone>> = { holds: 'info', error: 'ba
 /** A decision: the result first, then the facts and the rules that it is based on. */
 export function Decision({ decision }: { readonly decision: Explanation }) {
   const { allowed, rule, reason, server, tool, claims, rules } = decision;
+  // A rule of the configuration may have this id too.
+  const isDefault = rule === 'default' && !rules.some(({ id }) => id === rule);
   return (
     <>
       <p class={allowed ? 'rules-result rules-allowed' : 'rules-result rules-denied'}>
@@ -20,8 +22,14 @@ export function Decision({ decision }: { readonly decision: Explanation }) {
         </span>
       </p>
       <p class="muted">
-        Rule <code>{<Text value={rule} />}</code> decides about tool <code>{<Text value={tool} />}</code> of{' '}
-        {server === 'ambit' ? 'Ambit' : <code>{<Text value={server} />}</code>}.
+        {isDefault ? (
+          `${rules.length === 0 ? 'No rule names this tool' : 'No rule applies to this call'}, so the default decides about tool `
+        ) : (
+          <>
+            Rule <code>{<Text value={rule} />}</code> decides about tool{' '}
+          </>
+        )}
+        <code>{<Text value={tool} />}</code> of {server === 'ambit' ? 'Ambit' : <code>{<Text value={server} />}</code>}.
       </p>
       <div>
         <h3>Facts</h3>

@@ -16,6 +16,16 @@ export const signedIn = signal<SignedIn | undefined>(readStored());
 export const signOutReason = signal('');
 export const isAdmin = computed(() => signedIn.value?.role === 'admin');
 
+const ways: ReadonlyMap<string, string> = new Map([
+  ['control-socket', 'with a link from this machine'],
+  ['admin-token', 'with the admin token'],
+]);
+
+/** Says how somebody has signed in, from the credential that the gateway names. */
+export function nameSignIn(by: string): string {
+  return ways.get(by) ?? `as ${by}`;
+}
+
 export function keepSignIn(fresh: SignedIn): void {
   sessionStorage.setItem(storageKey, JSON.stringify(fresh));
   signOutReason.value = '';

@@ -37,7 +37,7 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     await dialog.getByLabel('Name').fill('joan');
     await dialog.getByRole('button', { name: 'web', exact: true }).click();
     await confirm('Add user');
-    await main.getByText('The user joan is in web.').waitFor();
+    await main.getByText('joan was added. The user is in web.').waitFor();
     expect(await ask('GET', '/api/v1/users/joan')).toMatchObject({ name: 'joan', teams: ['web'] });
 
     await press(main, 'Create key for joan');
@@ -77,12 +77,12 @@ describe.runIf(hasChromium())('people and policies in the console', () => {
     expect(await callWithKey(rotated)).toBe('!UNAUTHENTICATED');
 
     await ui.visit('/people?tab=users');
-    await press(main, 'Change teams of joan.');
+    await press(main, 'Change teams of joan');
     await dialog.getByLabel('Teams', { exact: true }).fill('core, web');
     await confirm('Save teams of joan');
     await main.getByText('joan is now in core, web.').waitFor();
     expect(await ask('GET', '/api/v1/users/joan')).toMatchObject({ teams: ['core', 'web'] });
-    await press(main, 'Remove user joan.');
+    await press(main, 'Remove user joan');
     await confirm('Remove user joan', 'joan');
     await main.getByText('The user joan is removed.').waitFor();
     await expect(ask('GET', '/api/v1/users/joan')).rejects.toThrow('404');
