@@ -8,8 +8,11 @@ import { splitCommand } from './split-command.ts';
 
 interface AddServerDialogProps {
   readonly onClose: () => void;
-  readonly onDone: () => Promise<void>;
+  /** Called with the name of the new server. */
+  readonly onDone: (names: readonly string[]) => Promise<void>;
 }
+
+const namePattern = /^[a-z0-9-]{1,40}$/;
 
 /** Adds a server to the configuration file. It needs an approval before it starts. */
 export function AddServerDialog({ onClose, onDone }: AddServerDialogProps) {
@@ -18,7 +21,9 @@ export function AddServerDialog({ onClose, onDone }: AddServerDialogProps) {
   const target = useSignal('');
   const words = splitCommand(target.value);
   const isReady =
-    name.value !== '' && (kind.value === 'url' ? target.value !== '' : words !== undefined && words.length > 0);
+    namePattern.test(name.value) &&
+    (kind.value === 'url' ? target.value !== '' : words !== undefined && words.length > 0);
+  const isNameWrong = name.value !== '' && !namePattern.test(name.value);
   const body = () => {
     const [command = '', ...args] = words ?? [];
     return kind.value === 'url' ? { name: name.value, url: target.value.trim() } : { name: name.value, command, args };
@@ -31,22 +36,24 @@ export function AddServerDialog({ onClose, onDone }: AddServerDialogProps) {
       onClose={onClose}
       onRun={async () => {
         const edit = await request('POST /api/v1/servers', { body: body() });
-        await onDone();
         requireReload(edit);
+        await onDone([name.value]);
       }}
     >
       <label class="field">
         <span>Name</span>
         <input
           value={name.value}
-          pattern="[a-z0-9\-]{1,40}"
+          aria-invalid={isNameWrong}
           autocomplete="off"
           spellcheck={false}
           onInput={({ currentTarget }) => {
             name.value = currentTarget.value;
           }}
         />
-        <span class="field-hint">1 to 40 characters of a-z, 0-9 and "-".</span>
+        <span class={isNameWrong ? 'field-hint field-error' : 'field-hint'}>
+          {isNameWrong && 'This name cannot be used: '}1 to 40 characters of a-z, 0-9 and "-".
+        </span>
       </label>
       <label class="field">
         <span>Kind</span>

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals';
 import { type AnswerOf, request } from '../api/request.ts';
+import { hrefOf } from '../frame/route.ts';
 import { Badge } from '../parts/badge.tsx';
 import { Button } from '../parts/button.tsx';
 import { ActionDialog } from '../parts/dialog.tsx';
@@ -11,7 +12,8 @@ type Import = AnswerOf<'POST /api/v1/servers/import'>;
 
 interface ImportServersDialogProps {
   readonly onClose: () => void;
-  readonly onDone: () => Promise<void>;
+  /** Called with the names of the new servers. */
+  readonly onDone: (names: readonly string[]) => Promise<void>;
 }
 
 const example =
@@ -44,8 +46,8 @@ export function ImportServersDialog({ onClose, onDone }: ImportServersDialogProp
       onClose={onClose}
       onRun={async () => {
         const edit = await request('POST /api/v1/servers/import', { body: { text: text.value } });
-        await onDone();
         requireReload(edit);
+        await onDone(edit.plan.filter(({ action }) => action === 'add').map(({ name }) => name));
       }}
     >
       <label class="field">
@@ -69,12 +71,20 @@ export function ImportServersDialog({ onClose, onDone }: ImportServersDialogProp
         </Button>
       </div>
       {error.value !== undefined && <ErrorNotice error={error.value} />}
-      {plan.value !== undefined && <Plan plan={plan.value} />}
+      {plan.value !== undefined && <Plan plan={plan.value} text={text.value} />}
     </ActionDialog>
   );
 }
 
-function Plan({ plan }: { readonly plan: Import }) {
+/** Names the values that the gateway hides as secrets. One that only names a variable is none. */
+function findSecrets({ diff }: Import, text: string): string[] {
+  const hidden = diff.flatMap((line) => /^\+\s+"?([^\s":]+)"?: "?…"?,?$/.exec(line)?.[1] ?? []);
+  const named = [...new Set(hidden)].filter((name) => !text.replaceAll(/\s/g, '').includes(`"${name}":"\${`));
+  return diff.some((line) => /^\+\s+"?args"?: .*…/.test(line)) ? [...named, 'an argument'] : named;
+}
+
+function Plan({ plan, text }: { readonly plan: Import; readonly text: string }) {
+  const secrets = findSecrets(plan, text);
   return (
     <>
       <ul class="server-tools">
@@ -91,6 +101,15 @@ function Plan({ plan }: { readonly plan: Import }) {
           <Text value={problem} />
         </Notice>
       ))}
+      {secrets.length > 0 && (
+        <Notice tone="warn">
+          <p>
+            These look like secrets: {makeVisible(secrets.join(', '))}. They would be plain text in the configuration
+            file. Leave them out here, and store them encrypted for each user under{' '}
+            <a href={hrefOf(['people'], { tab: 'credentials' })}>Credentials</a>.
+          </p>
+        </Notice>
+      )}
       {plan.diff.length > 0 && <Lines value={plan.diff.join('\n')} max={Number.POSITIVE_INFINITY} />}
       <Notice>Imported servers start only after you have reviewed and approved each of them.</Notice>
     </>

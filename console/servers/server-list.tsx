@@ -7,10 +7,11 @@ import { Actions, Button } from '../parts/button.tsx';
 import { Card, View } from '../parts/card.tsx';
 import { ChoiceFilter, Filters, TextFilter } from '../parts/filters.tsx';
 import { plural } from '../parts/format.ts';
-import { Answer, Empty } from '../parts/notice.tsx';
+import { Answer, Empty, NextStep } from '../parts/notice.tsx';
+import { showResult } from '../parts/result.tsx';
 import { SameData } from '../parts/same-data.tsx';
 import { Table } from '../parts/table.tsx';
-import { Ago, Text } from '../parts/text.tsx';
+import { Ago, makeVisible, Text } from '../parts/text.tsx';
 import { isAdmin } from '../sign-in/signed-in.ts';
 import { AddServerDialog } from './add-server.tsx';
 import { ImportServersDialog } from './import-servers.tsx';
@@ -28,6 +29,10 @@ export function ServerList() {
   const open = useSignal<'add' | 'import' | undefined>(undefined);
   const close = () => {
     open.value = undefined;
+  };
+  const finish = async (names: readonly string[]) => {
+    await servers.reload();
+    showResult(<AddedServers names={names} />);
   };
   return (
     <View
@@ -81,8 +86,8 @@ export function ServerList() {
       <Answer of={servers}>{({ servers: all }) => <ServerTable all={all} />}</Answer>
       {readQuery('show') === 'running' && <ServerProcesses />}
       <SameData command="ambit server list --json" path="/api/v1/servers" />
-      {open.value === 'add' && <AddServerDialog onClose={close} onDone={servers.reload} />}
-      {open.value === 'import' && <ImportServersDialog onClose={close} onDone={servers.reload} />}
+      {open.value === 'add' && <AddServerDialog onClose={close} onDone={finish} />}
+      {open.value === 'import' && <ImportServersDialog onClose={close} onDone={finish} />}
     </View>
   );
 }
@@ -101,9 +106,7 @@ function ServerTable({ all }: { readonly all: readonly Server[] }) {
   if (all.length === 0) {
     return (
       <Empty title="The configuration has no servers.">
-        <p>
-          Add one above, or run <code>ambit server add NAME -- COMMAND</code> or <code>ambit import</code>.
-        </p>
+        <NextStep button="Add a server…" command="ambit server add NAME -- COMMAND" />
       </Empty>
     );
   }
@@ -122,17 +125,40 @@ function ServerTable({ all }: { readonly all: readonly Server[] }) {
         keyOf={({ name }) => name}
         columns={[
           { label: 'Server', cell: ({ name }) => <a href={hrefOf(['servers', name])}>{name}</a> },
-          { label: 'State', cell: ({ state }) => <StateBadge state={state ?? 'unknown'} /> },
+          { label: 'State', cell: (server) => <State server={server} /> },
           { label: 'Approval', cell: (server) => <ApprovalBadge server={server} /> },
           { label: 'Transport', from: 'tablet', cell: ({ transport: kind }) => kind },
           { label: 'Era', from: 'desktop', cell: ({ era }) => era ?? <span class="muted">not known yet</span> },
-          { label: 'Sessions', from: 'tablet', cell: ({ trust }) => trust.join(', ') },
+          { label: 'Trust levels', from: 'tablet', cell: ({ trust }) => trust.join(', ') },
           { label: 'Processes', isNumber: true, from: 'tablet', cell: ({ processes }) => processes ?? 0 },
           { label: 'Last error', from: 'tablet', cell: ({ lastError }) => <LastError error={lastError} /> },
         ]}
       />
     </Card>
   );
+}
+
+/** What has been added, and what to do next. */
+function AddedServers({ names }: { readonly names: readonly string[] }) {
+  return (
+    <>
+      {names.length === 1 ? `The server ${names[0]} was added.` : `${names.length} servers were added.`} Review and
+      approve:{' '}
+      {names.map((name, at) => (
+        <span key={name}>
+          {at > 0 && ', '}
+          <a href={hrefOf(['servers', name])}>{makeVisible(name)}</a>
+        </span>
+      ))}
+    </>
+  );
+}
+
+/** How a server does. That it is not approved stands in the next column. */
+function State({ server }: { readonly server: Pick<Server, 'state' | 'approval'> }) {
+  const { state } = server;
+  if (state === 'unapproved' && isApprovalMissing(server)) return <span class="muted nowrap">not started</span>;
+  return <StateBadge state={state ?? 'unknown'} />;
 }
 
 function isApprovalMissing({ approval }: Pick<Server, 'approval'>): boolean {

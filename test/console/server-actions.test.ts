@@ -72,6 +72,8 @@ describe.runIf(hasChromium())('servers in the console', () => {
 
     await ui.visit('/servers');
     await press(main, 'Add a server…');
+    await ui.page.keyboard.type('Clock!');
+    await dialog.getByText('This name cannot be used: 1 to 40 characters').waitFor();
     await dialog.getByLabel(/^Name/).fill('clock');
     await dialog.getByLabel(/^Command/).fill(`'${process.execPath}' "${script}`);
     await dialog.getByText('A quotation mark is not closed.').waitFor();
@@ -79,7 +81,9 @@ describe.runIf(hasChromium())('servers in the console', () => {
     await dialog.getByLabel(/^Command/).fill(`'${process.execPath}' "${script}"`);
     await dialog.getByText(`Runs: [${process.execPath}] [${script}]`).waitFor();
     await confirm('Add clock');
-    await row('clock').getByText('unapproved').first().waitFor();
+    await main.getByText('The server clock was added. Review and approve: clock').waitFor();
+    await row('clock').getByText('not started').waitFor();
+    expect(await row('clock').getByText('unapproved').count()).toBe(1);
     expect(await askServer('clock')).toMatchObject({
       source: 'imported',
       approval: 'unapproved',
@@ -87,7 +91,7 @@ describe.runIf(hasChromium())('servers in the console', () => {
     });
     expect(await readConfiguration()).toContain(script);
 
-    await main.getByRole('link', { name: 'clock', exact: true }).click();
+    await main.getByRole('link', { name: 'clock', exact: true }).first().click();
     await main.getByText('The server is not approved.').waitFor();
     expect(await main.getByRole('button', { name: 'Check…' }).isDisabled()).toBe(true);
     expect(await approve('clock', `'${script}'`)).toContain(
@@ -212,6 +216,7 @@ describe.runIf(hasChromium())('servers in the console', () => {
     expect(plan).toMatch(/my-shelf-2\s+is added/);
     expect(plan).toMatch(/notes\s+stays as it is\s+The configuration already has a server of this name\./);
     expect(plan).toContain('the transport "ws" is not supported');
+    expect(plan).toContain('These look like secrets: SHELF_TOKEN.');
     expect(plan).not.toContain('not-for-the-page');
     await confirm('Add 1 server');
     await row('my-shelf-2').getByText('unapproved').first().waitFor();
