@@ -10,6 +10,7 @@ import { control, type OpenConsole, openConsole } from './open-console.ts';
 
 interface Details {
   readonly trustLevel: string;
+  readonly ttlSeconds: number;
   readonly permissions: readonly string[];
   readonly servers: readonly string[] | null;
 }
@@ -99,6 +100,13 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await dialog().getByLabel('Trust level').selectOption('sandboxed');
     await dialog().getByLabel('notes:write').uncheck();
     await dialog().getByLabel('everything', { exact: true }).uncheck();
+    await dialog().getByLabel('Time without a call').fill('61');
+    await dialog().getByLabel('Unit of the time').selectOption('minutes');
+    await dialog()
+      .getByLabel(/^Type /)
+      .fill('worker');
+    expect(await button('Restrict worker', dialog()).isDisabled()).toBe(true);
+    await dialog().getByLabel('Time without a call').fill('5');
     await confirm('worker', 'Restrict worker');
     await page.getByText('The session is restricted.').waitFor();
     await page.locator('.view-aside').getByText('sandboxed').waitFor();
@@ -106,8 +114,8 @@ describe.runIf(hasChromium())('a session in the console', () => {
     expect(await permission.textContent()).toContain('Open a new session');
     const everything = card('Servers').getByRole('listitem').filter({ hasText: 'everything' });
     expect(await everything.textContent()).toContain('hidden');
-    const { trustLevel, permissions, servers } = await read(worker);
-    expect([trustLevel, permissions, servers]).toEqual(['sandboxed', [], ['notes', 'broken']]);
+    const { trustLevel, permissions, servers, ttlSeconds } = await read(worker);
+    expect([trustLevel, permissions, servers, ttlSeconds]).toEqual(['sandboxed', [], ['notes', 'broken'], 300]);
   });
 
   test('U1: a session is ended: the dialog shows progress until it is done, and then the view its end', async () => {
