@@ -1,6 +1,6 @@
 import { hrefOf } from '../frame/route.ts';
 import { Badge, TrustBadge } from '../parts/badge.tsx';
-import { formatAge, formatCount, formatSince, now, plural } from '../parts/format.ts';
+import { formatAge, formatBytes, formatCount, formatSince, now, plural } from '../parts/format.ts';
 import { Meter } from '../parts/meter.tsx';
 import { Sparkline } from '../parts/sparkline.tsx';
 import type { Column } from '../parts/table.tsx';
@@ -149,14 +149,20 @@ function Limits({ session }: { readonly session: LiveSession }) {
   if (session.limits === undefined) return <span class="muted">…</span>;
   const nearest = findNearestLimit(session);
   if (nearest === undefined) return <span class="muted">none</span>;
-  const { label, text, used, max } = nearest;
+  const { name, label, text, used, max } = nearest;
   const title = listUsedLimits(session)
     .map((limit) => `${limit.label}: ${limit.text}`)
     .join('\n');
   return (
     <span class="session-limit" title={title}>
       <span>{text}</span>
-      <Meter label={label} value={used} max={max} title={title} />
+      <Meter
+        label={label}
+        value={used}
+        max={max}
+        format={name === 'totalBytes' ? formatBytes : formatCount}
+        title={title}
+      />
     </span>
   );
 }
