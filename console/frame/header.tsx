@@ -1,4 +1,5 @@
 import { type Signal, useSignal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
 import { isPaused, streamState } from '../api/events.ts';
 import { plainBase } from '../api/request.ts';
 import { Badge } from '../parts/badge.tsx';
@@ -7,7 +8,7 @@ import { Until } from '../parts/text.tsx';
 import { leave } from '../sign-in/exchange.ts';
 import { nameSignIn, signedIn } from '../sign-in/signed-in.ts';
 import { Consoles } from './consoles.tsx';
-import { hrefOf } from './route.ts';
+import { askedPath, hrefOf } from './route.ts';
 import { chooseTheme, theme } from './theme.ts';
 
 /** The top of the page: the state of the event stream, the pause button, and the sign-in. */
@@ -69,10 +70,22 @@ function StreamState() {
 function Account() {
   const isOpen = useSignal(false);
   const isListing = useSignal(false);
+  const menu = useRef<HTMLDetailsElement>(null);
+  useEffect(() => {
+    isOpen.value = false;
+  }, [askedPath.value]);
+  useEffect(() => {
+    const closeFromOutside = ({ target }: Event) => {
+      if (!menu.current?.contains(target as Node)) isOpen.value = false;
+    };
+    document.addEventListener('pointerdown', closeFromOutside);
+    return () => document.removeEventListener('pointerdown', closeFromOutside);
+  }, []);
   const { role = 'viewer', by = '', expiresAt = '' } = signedIn.value ?? {};
   return (
     <>
       <details
+        ref={menu}
         class="account"
         open={isOpen.value}
         onToggle={({ currentTarget }) => {
