@@ -11,7 +11,8 @@ interface OpenApi {
 
 /** Buttons that change only what the page shows: lines and items that open, and those below. */
 const items = '.journal-line, .item-list button, .lane-track button';
-const harmless = /^(Copy|Show all [\d,]+ characters|Load older|Live tail|Clear filters|Only what failed|Test again|Stop$)/;
+const harmless =
+  /^(Copy|Show all [\d,]+ characters|Load older|Live tail|Clear filters|Only what failed|Test again|Stop$)/;
 
 describe.runIf(hasChromium())('a viewer in the console', () => {
   let browser: Browser;
