@@ -267,7 +267,7 @@ export function assertApproved(approvals: Approvals, server: ApprovableServer): 
   const what =
     verdict.state === 'changed'
       ? `The server "${server.name}" has changed since it was approved${named}, so it is not started.`
-      : `The server "${server.name}" comes from an ${server.source} file and has not been approved${named}.`;
+      : `The server "${server.name}" comes from ${server.source === 'imported' ? 'an imported' : 'a project'} file and has not been approved${named}.`;
   throw new AmbitError('SERVER_NOT_APPROVED', {
     what,
     hint: `The operator can review and approve it with "ambit server approve ${server.name}".`,
