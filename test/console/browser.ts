@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import type { AxeResults } from 'axe-core';
+import type { AxeResults, RunOptions } from 'axe-core';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { findProgram } from '../needs/program.ts';
 
@@ -69,10 +69,10 @@ const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/
 
 /** The serious and critical findings of axe in a part of the page, as lines. */
 export async function findAccessFaults(page: Page, part = 'html'): Promise<string[]> {
-  await page.evaluate(axeSource);
+  if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(axeSource);
   const { violations } = await page.evaluate(async (selector) => {
-    const { axe } = globalThis as unknown as { axe: { run(part: string): Promise<AxeResults> } };
-    return axe.run(selector);
+    const { axe } = globalThis as unknown as { axe: { run(part: string, options: RunOptions): Promise<AxeResults> } };
+    return axe.run(selector, { resultTypes: ['violations'], selectors: false });
   }, part);
   return violations
     .filter(({ impact }) => impact === 'serious' || impact === 'critical')

@@ -67,6 +67,7 @@ describe.runIf(hasChromium())('the views of the console', () => {
   let gateway: BusyGateway;
   let provider: AuthorizationServer;
   let far: GuardedUpstream;
+  let resized: OpenConsole;
   beforeAll(async () => {
     provider = await authorizationServer();
     far = await guardedUpstream(provider.issuer, provider.jwksUri);
@@ -74,6 +75,7 @@ describe.runIf(hasChromium())('the views of the console', () => {
     const credential = { userId: 'ada', server: 'notes', env: 'NOTES_TOKEN', value: 'planted' };
     await control(gateway, 'POST', '/api/v1/credentials', credential);
     await logIn();
+    resized = await openConsole(browser, gateway);
   });
   afterAll(async () => {
     await browser?.close();
@@ -119,7 +121,9 @@ describe.runIf(hasChromium())('the views of the console', () => {
   test.each(cells.map((cell, at) => ({ ...cell, at })))(
     'U3: at $width pixels, $scheme: no serious finding of axe, nothing beyond the edge, no error',
     async ({ width, scheme, at }) => {
-      const { page, visit, problems, close } = await openConsole(browser, gateway, { width, scheme });
+      const { page, visit, problems } = resized;
+      await page.setViewportSize({ width, height: 900 });
+      await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
       for (const { address, shows } of shown(at)) {
         const to = addressOf(address);
         await visit(to);
@@ -128,7 +132,6 @@ describe.runIf(hasChromium())('the views of the console', () => {
         expect([to, await findOverflow(page)]).toEqual([to, []]);
       }
       expect(problems).toEqual([]);
-      await close();
     },
   );
 
@@ -146,7 +149,9 @@ describe.runIf(hasChromium())('the views of the console', () => {
       expect(outside.problems).toEqual([]);
       await outside.close();
 
-      const { page, visit, problems, close } = await openConsole(browser, gateway, options);
+      const { page, visit, problems } = resized;
+      await page.setViewportSize({ width: options.width, height: 900 });
+      await page.emulateMedia({ colorScheme: options.scheme, reducedMotion: 'reduce' });
       for (const [address, button, title] of dialogs.filter((_, place) => proof || place % 2 === at)) {
         await visit(addressOf(address));
         await page.locator('main').getByRole('button', { name: button, exact: true }).click();
@@ -164,19 +169,14 @@ describe.runIf(hasChromium())('the views of the console', () => {
         await dialog.waitFor({ state: 'detached' });
       }
       expect(problems).toEqual([]);
-      await close();
     },
   );
 
   describe('on one page', () => {
-    let shown: OpenConsole;
-    beforeAll(async () => {
-      shown = await openConsole(browser, gateway);
-    });
-    afterAll(() => shown?.close());
+    beforeAll(() => resized.page.setViewportSize({ width: 1440, height: 900 }));
 
     test('each number of the overview leads to a list of that many lines', async () => {
-      const { page, visit, problems } = shown;
+      const { page, visit, problems } = resized;
       await visit('/overview');
       const numbers = await page
         .locator('[aria-label="In this time"] a, [aria-label="Refusals by rule"] a, tr:nth-child(-n + 2) a')
@@ -204,7 +204,7 @@ describe.runIf(hasChromium())('the views of the console', () => {
     });
 
     test('a new session shows its limits and stands below its parent, and an ended one is found', async () => {
-      const { page, visit, problems } = shown;
+      const { page, visit, problems } = resized;
       const { lead } = gateway.sessions;
       await visit('/sessions');
       const rows = page.locator('.table-window tbody tr');
@@ -228,7 +228,7 @@ describe.runIf(hasChromium())('the views of the console', () => {
     });
 
     test('the address alone filters the journal, names of ended sessions match, and new lines are counted', async () => {
-      const { page, visit, problems } = shown;
+      const { page, visit, problems } = resized;
       const { lead, ended } = gateway.sessions;
       await visit('/journal?session=yesterday&kind=session&event=ended');
       await page.locator('.journal-item').getByText('yesterday').waitFor();

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { findProgramOnPath } from '../../src/sandbox/common/find-program.ts';
+import { proof } from '../proof.ts';
 
 /** A program that some tests run and that npm does not bring. */
 interface Need {
@@ -14,6 +15,12 @@ interface Need {
 
 const onPath = (name: string) => findProgramOnPath(name, process.env['PATH']);
 
+/** The same Chromium without a window starts a tab with half the work. The proof runs the whole browser. */
+const browsers = [
+  ...(proof ? [] : ['chromium-headless-shell']),
+  ...['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'],
+];
+
 const needs = {
   bwrap: { find: () => onPath('bwrap'), packages: ['bubblewrap'], tests: 'the tests of the sandbox' },
   podman: { find: () => onPath('podman'), packages: ['podman', 'runc'], tests: 'the tests of containers' },
@@ -23,8 +30,8 @@ const needs = {
     tests: 'the tests with Redis',
   },
   chromium: {
-    find: () => ['chromium', 'chromium-browser', 'google-chrome-stable', 'google-chrome'].map(onPath).find(Boolean),
-    packages: ['chromium'],
+    find: () => browsers.map(onPath).find(Boolean),
+    packages: ['chromium', 'chromium-headless-shell'],
     tests: 'the tests of the web console',
   },
   script: { find: () => onPath('script'), packages: ['bsdutils'], tests: 'the test of "ambit serve" on a terminal' },
