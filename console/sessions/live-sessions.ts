@@ -33,8 +33,8 @@ const endedMeanwhile = new Set<string>();
 
 /** Ids of rows whose limits and usage are not up to date: events about sessions do not tell them. */
 const unread = new Set<string>();
-/** Above this, reading the whole list is cheaper than reading session after session. */
-const maxUnread = 50;
+/** The gateway reads at most this many sessions by their ids at once. */
+const maxIds = 100;
 let isReadingRows = false;
 
 /** Reads all pages and replaces the list. Requests that come meanwhile share the result. */
@@ -118,30 +118,30 @@ function applySessionEvent(type: string, { session }: SessionEvent): void {
   drawSoon();
 }
 
-/** Reads the limits and the usage of sessions that events told of, one after the other. */
+/**
+ * Reads the limits and the usage of sessions that events told of. Sessions that have ended since are not in the answer.
+ * Without an answer, the rows stay without limits until the list is read again.
+ */
 async function readRows(): Promise<void> {
   if (isReadingRows) return;
   isReadingRows = true;
-  for (const id of unread) {
-    if (unread.size > maxUnread) {
-      unread.clear();
-      await reloadSessions();
-      break;
-    }
-    unread.delete(id);
-    // A session may have ended since. One that cannot be read stays without limits until the list is read again.
-    const details = byId.has(id)
-      ? await request('GET /api/v1/sessions/{id}', { id }).catch(() => undefined)
-      : undefined;
-    const row = byId.get(id);
-    if (details === undefined || row === undefined) continue;
-    const { limits, usage = null } = details;
-    const activity = row.activity ?? details.activity;
-    const callsSince = Math.max(0, (activity?.calls ?? 0) - (details.activity?.calls ?? 0));
-    byId.set(id, { ...row, limits, usage, activity, callsSince });
+  while (unread.size > 0) {
+    const ids = [...unread].slice(0, maxIds);
+    for (const id of ids) unread.delete(id);
+    const query = { ids: ids.join(','), include: 'activity,usage' };
+    const page = await request('GET /api/v1/sessions', { query }).catch(() => undefined);
+    for (const session of page?.sessions ?? []) updateRow(session);
     drawSoon();
   }
   isReadingRows = false;
+}
+
+function updateRow({ id, limits, usage = null, activity: read = null }: ListedSession): void {
+  const row = byId.get(id);
+  if (row === undefined) return;
+  const activity = row.activity ?? read;
+  const callsSince = Math.max(0, (activity?.calls ?? 0) - (read?.calls ?? 0));
+  byId.set(id, { ...row, limits, usage, activity, callsSince });
 }
 
 function keepLive({ activity, children, callsSince }: LiveSession) {

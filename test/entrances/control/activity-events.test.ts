@@ -116,6 +116,18 @@ describe('what sessions do', () => {
     expect(served.gateway.running.activity.get(id)).toBeUndefined();
   });
 
+  test('is read for some ids at once, and those of ended sessions are left out', async () => {
+    const served = await data.serve(config());
+    const [one, gone, other] = [await served.open(), await served.open(), await served.open({ userId: 'bob' })];
+    await served.gateway.sessions.end(gone.id);
+    const read = async (ids: readonly string[], more = '') =>
+      (await listLive(served, `ids=${ids.join(',')}&include=usage${more}`)).sessions.map(({ id }) => id);
+    expect(await read([other.id, gone.id, one.id, 'nobody', one.id])).toEqual([one.id, other.id]);
+    expect(await read([one.id, other.id], '&user=bob')).toEqual([other.id]);
+    const tooMany = { method: 'GET', path: `/api/v1/sessions?ids=${'a,'.repeat(100)}a`, body: undefined };
+    expect(await handleControlRequest(served.gateway, tooMany, localCaller)).toMatchObject({ status: 400 });
+  });
+
   test('is not told to readers that did not ask', async () => {
     const served = await data.serve(config());
     const path = '/api/v1/sessions?include=activity,secrets';

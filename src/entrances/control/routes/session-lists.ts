@@ -28,7 +28,18 @@ const pageLimit = (most: number, given: number) => ({
   description: `Maximum number of sessions per page. Default: ${given}.`,
 });
 
+const maxIds = 100;
+
+const idsSchema = z
+  .string()
+  .transform((text) => text.split(','))
+  .pipe(z.array(z.string()).max(maxIds, `at most ${maxIds} ids, separated by commas`))
+  .describe(
+    `Only the sessions with these ids, separated by commas: at most ${maxIds}. Ids of sessions that are not live are ignored.`,
+  );
+
 const sessionsQuery = z.object({
+  ids: idsSchema.exactOptional(),
   user: z.string().exactOptional().describe('Only sessions of this user.'),
   workspace: z.string().exactOptional().describe('Only sessions in this workspace.'),
   parent: z.string().exactOptional().describe('Only sessions opened by this session.'),
@@ -84,13 +95,16 @@ export const sessionListRoutes = {
 
 /** Lists the oldest sessions first. `next` is the value of `after` for the next page. */
 async function listSessions(gateway: Operator, { query, caller }: RouteRequest<{ query: typeof sessionsQuery }>) {
-  const { user, workspace, parent, include = [], ...page } = query;
+  const { ids, user, workspace, parent, include = [], ...page } = query;
   const filter = {
     ...(user === undefined ? {} : { userId: user }),
     ...(workspace === undefined ? {} : { workspaceId: workspace }),
     ...(parent === undefined ? {} : { parentId: parent }),
   };
-  const { sessions, next } = await gateway.sessions.list(filter, page);
+  const { sessions, next } =
+    ids === undefined
+      ? await gateway.sessions.list(filter, page)
+      : { sessions: await readSessions(gateway, ids, filter), next: null };
   const usages = include.includes('usage') ? await describeUsages(gateway, sessions) : undefined;
   const activity = include.includes('activity') ? (id: string) => gateway.running?.activity.get(id) ?? null : undefined;
   return {
@@ -101,6 +115,18 @@ async function listSessions(gateway: Operator, { query, caller }: RouteRequest<{
     })),
     next,
   };
+}
+
+async function readSessions(
+  { sessions }: Pick<Operator, 'sessions'>,
+  ids: readonly string[],
+  filter: Readonly<Partial<Pick<SessionRecord, 'userId' | 'workspaceId' | 'parentId'>>>,
+): Promise<readonly SessionRecord[]> {
+  const found = await Promise.all([...new Set(ids)].map(sessions.record));
+  const records = found.filter((record) => record !== undefined);
+  const matches = (record: SessionRecord) =>
+    Object.entries(filter).every(([name, value]) => record[name as keyof typeof filter] === value);
+  return records.filter(matches).sort((one, other) => one.createdAt - other.createdAt);
 }
 
 async function describeUsages({ sessions }: Pick<Operator, 'sessions'>, records: readonly SessionRecord[]) {
