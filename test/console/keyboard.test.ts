@@ -66,20 +66,22 @@ describe.runIf(hasChromium())('the console without a mouse', () => {
     await waitForFocus(heading(name));
   }
 
-  /** Goes round all places of the open dialog, and returns their names. None is outside. */
+  /** Goes round all places of the open dialog until it is back where it began, and returns their names. */
   async function goRound(): Promise<string[]> {
+    const start = await page.evaluateHandle(() => document.activeElement);
     const names: string[] = [];
-    const inside = await dialog().locator('button:enabled, input:enabled, select:enabled, summary, a').count();
-    // Between the last and the first place the browser itself may have the focus.
-    for (let at = 0; at < inside + 3; at += 1) {
+    while (names.length < maxPlaces) {
       await page.keyboard.press('Tab');
-      const place = await page.evaluate(() => {
+      // Between the last and the first place the browser itself may have the focus.
+      const [place, isStart] = await page.evaluate((from) => {
         const element = document.activeElement as Element;
-        return element === document.body ? 'browser' : element.closest('dialog') === null ? 'outside' : 'dialog';
-      });
+        const held = element === document.body ? 'browser' : element.closest('dialog') === null ? 'outside' : 'dialog';
+        return [held, element === from] as const;
+      }, start);
       names.push(place === 'dialog' ? await readFocus() : place);
+      if (isStart) return names;
     }
-    return names;
+    throw new Error(`The Tab key does not come back; it reaches ${names.join(' | ')}`);
   }
 
   test('U3: signs in by pasting the admin token, and skips the navigation', async () => {
@@ -161,8 +163,6 @@ describe.runIf(hasChromium())('the console without a mouse', () => {
       const places = await goRound();
       expect(places).not.toContain('outside');
       expect(places).toEqual(expect.arrayContaining(['Close', field, 'Cancel']));
-      // It goes round: the first place comes again after the last one.
-      expect(places.indexOf(places.at(-1) as string)).toBeLessThan(places.length - 1);
       await page.keyboard.press('Escape');
       await dialog().waitFor({ state: 'detached' });
       expect([name, await hasFocus(button(name))]).toEqual([name, true]);

@@ -1,7 +1,8 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { createSharedData, type ServedGateway } from '../../gateway/shared-data.ts';
+import { readFilesBelow } from '../../read-files.ts';
 import { callModern, type PostAnswer, readOutcome } from '../json-mcp-client.ts';
 
 const data = createSharedData();
@@ -32,10 +33,7 @@ async function createChild(served: ServedGateway, token: string, args: object = 
 }
 
 /** Everything that the gateway has written. */
-function readDataFiles(): string {
-  const files = readdirSync(data.dataDir, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
-  return files.map((each) => readFileSync(join(each.parentPath, each.name), 'latin1')).join('\n');
-}
+const readDataFiles = () => [...readFilesBelow(data.dataDir).values()].join('\n');
 
 describe('P13: the token of a child', () => {
   test('is had by the orchestrator, works for the child alone, and ends with the tree', async () => {

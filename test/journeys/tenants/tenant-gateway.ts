@@ -1,13 +1,4 @@
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { loadConfig } from '../../../src/config/load/load.ts';
@@ -18,6 +9,7 @@ import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
 import { formatTextLine } from '../../../src/observability/log/stderr-log.ts';
 import { startRepeater } from '../../fixtures/start-repeater.ts';
+import { readFilesBelow } from '../../read-files.ts';
 import { startReceiver } from '../../sessions/events/webhook-receiver.ts';
 import { repository } from '../start-ambit.ts';
 import type { Canaries, Identity } from './canary.ts';
@@ -106,11 +98,12 @@ export async function startTenantGateway(canaries: Canaries): Promise<TenantGate
 
   function onDisk(): Map<string, string> {
     const found = new Map<string, string>();
-    for (const path of listFiles(dataDir)) {
+    for (const [path, text] of readFilesBelow(dataDir)) {
+      if (text === '') continue;
       const [top = ''] = relative(dataDir, path).split('/');
       const where = /^ambit\.db/.test(top) || top.includes('.db') ? 'store' : top;
       // A name can tell as much as what is in the file.
-      found.set(where, `${found.get(where) ?? ''}\n${path}\n${readIfThere(path)}`);
+      found.set(where, `${found.get(where) ?? ''}\n${path}\n${text}`);
     }
     return found;
   }
@@ -167,22 +160,4 @@ export async function startTenantGateway(canaries: Canaries): Promise<TenantGate
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-function listFiles(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) return listFiles(path);
-    return entry.isFile() && statSync(path).size > 0 ? [path] : [];
-  });
-}
-
-/** Reads a file. Temporary files of processes that end at this moment may be gone. */
-function readIfThere(path: string): string {
-  try {
-    return readFileSync(path, 'latin1');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  }
 }
