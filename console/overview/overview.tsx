@@ -57,25 +57,27 @@ export function Overview() {
 /** What runs at this moment. */
 function Now() {
   const processes = useRequest('GET /api/v1/processes', {}, { everyMs: refreshMs });
-  const running = processes.answer.value?.processes ?? [];
-  const memory = running.reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0);
-  const busy = (liveSessions.value ?? []).filter(({ activity }) => (activity?.underWay ?? 0) > 0).length;
+  const running = processes.answer.value?.processes;
+  const memory = running?.reduce((sum, { memoryBytes }) => sum + (memoryBytes ?? 0), 0);
+  const live = liveSessions.value;
+  const busy = live?.filter(({ activity }) => (activity?.underWay ?? 0) > 0);
+  const countOf = (list: readonly unknown[] | undefined) => (list === undefined ? '…' : formatCount(list.length));
   return (
     <section class="figures figures-now" aria-label="Now">
-      <Figure label="Live sessions" value={formatCount(liveSessions.value?.length ?? 0)} href={hrefOf(['sessions'])} />
-      <Figure label="With a call under way" value={formatCount(busy)} href={hrefOf(['sessions'], { show: 'busy' })} />
+      <Figure label="Live sessions" value={countOf(live)} href={hrefOf(['sessions'])} />
+      <Figure label="With a call under way" value={countOf(busy)} href={hrefOf(['sessions'], { show: 'busy' })} />
       <Figure
         label="Calls per second"
         title="On average over the last minute"
         value={formatRate(computeCallRate(now.value))}
         href={hrefOf(['sessions'], { sort: 'active' })}
       />
+      <Figure label="Server processes" value={countOf(running)} href={hrefOf(['servers'], { show: 'running' })} />
       <Figure
-        label="Server processes"
-        value={formatCount(running.length)}
+        label="Their memory"
+        value={memory === undefined ? '…' : formatBytes(memory)}
         href={hrefOf(['servers'], { show: 'running' })}
       />
-      <Figure label="Their memory" value={formatBytes(memory)} href={hrefOf(['servers'], { show: 'running' })} />
     </section>
   );
 }
@@ -270,7 +272,7 @@ function TopTools({ stats }: { readonly stats: Stats }) {
   };
   const linkDuration = (row: ToolRow, ms: number | null) => (ms === null ? '' : link(row, formatMs(ms)));
   return (
-    <Card title="Tools with the most calls" isFlush>
+    <Card title="Tools with the most calls" aside={<span>Errors include refusals</span>} isFlush>
       {rows.length === 0 ? (
         <Empty title="No tool was called." />
       ) : (
@@ -290,7 +292,7 @@ function TopTools({ stats }: { readonly stats: Stats }) {
             },
             { label: 'Calls', isNumber: true, cell: (row) => link(row, formatCount(row.calls)) },
             {
-              label: errorsLabel,
+              label: 'Errors',
               isNumber: true,
               cell: (row) => link(row, formatCount(row.errors), { outcome: 'error' }),
             },

@@ -66,7 +66,7 @@ async function readAll(): Promise<void> {
   unread.clear();
   for (const [id, row] of found) byId.set(id, row);
   order = undefined;
-  draw();
+  show();
 }
 
 function createRow(session: ListedSession): LiveSession {
@@ -74,7 +74,7 @@ function createRow(session: ListedSession): LiveSession {
   return { ...rest, activity, children, callsSince: 0 };
 }
 
-function draw(): void {
+function show(): void {
   clearTimeout(drawing);
   drawing = undefined;
   order ??= orderSessions();
@@ -94,8 +94,12 @@ function orderSessions(): readonly string[] {
   return [...byId.values()].sort((one, other) => (one.createdAt < other.createdAt ? 1 : -1)).map(({ id }) => id);
 }
 
+/** Shows what events have changed. Until the list has been read, rows of events alone would look like the whole list. */
 function drawSoon(): void {
-  drawing ??= setTimeout(draw, drawEveryMs);
+  drawing ??= setTimeout(() => {
+    drawing = undefined;
+    if (liveSessions.peek() !== undefined) show();
+  }, drawEveryMs);
 }
 
 interface SessionEvent {

@@ -14,15 +14,15 @@ const maxName = 60;
 export const sessionColumns: readonly Column<LiveSession>[] = [
   {
     label: 'Session, agent',
-    width: '39%',
+    width: '43%',
     phoneWidth: '56%',
     cell: (session) => <SessionAndAgent session={session} />,
   },
-  { label: 'User, workspace', width: '25%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
-  { label: 'Trust', width: '7.5rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
-  { label: 'Age', width: '5.25rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
-  { label: 'Now', width: '36%', cell: ({ activity }) => <Now activity={activity} /> },
-  { label: 'Last 5 minutes', width: '7.5rem', from: 'desktop', cell: ({ activity }) => <Recent activity={activity} /> },
+  { label: 'User, workspace', width: '27%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
+  { label: 'Trust', width: '7.25rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
+  { label: 'Age', width: '4.25rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
+  { label: 'Now', width: '30%', phoneWidth: '36%', cell: ({ activity }) => <Now activity={activity} /> },
+  { label: 'Last 5 minutes', width: '7rem', from: 'desktop', cell: ({ activity }) => <Recent activity={activity} /> },
   {
     label: 'Calls',
     width: '4rem',
@@ -36,7 +36,7 @@ export const sessionColumns: readonly Column<LiveSession>[] = [
     isNumber: true,
     cell: ({ activity }) => <Errors count={activity?.errors ?? 0} />,
   },
-  { label: 'Limits', width: '10rem', from: 'desktop', cell: (session) => <Limits session={session} /> },
+  { label: 'Limits', width: '9.5rem', from: 'desktop', cell: (session) => <Limits session={session} /> },
 ];
 
 /** Deeper families are not indented further. */
@@ -115,11 +115,7 @@ function Now({ activity }: { readonly activity: LiveSession['activity'] }) {
   if (activity === null) return <span class="muted">no calls yet</span>;
   const { current, underWay, lastCallAt } = activity;
   if (current === null)
-    return (
-      <span class="muted session-idle">
-        {lastCallAt === null ? 'no calls yet' : `last call ${formatAge(lastCallAt)} ago`}
-      </span>
-    );
+    return <span class="muted">{lastCallAt === null ? 'no calls yet' : `idle for ${formatAge(lastCallAt)}`}</span>;
   return (
     <span class="session-now" title={`${underWay} under way`}>
       <span class="session-busy" aria-hidden="true" />

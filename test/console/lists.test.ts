@@ -303,6 +303,35 @@ describe.runIf(hasChromium())('the lists of the console', () => {
     expect(await background()).toBe(light);
   });
 
+  test('events that come before the list of sessions do not look like the whole list', async () => {
+    const { page, visit, close } = await openConsole(browser, gateway);
+    await page.addInitScript(() => {
+      const { read } = ReadableStreamDefaultReader.prototype;
+      ReadableStreamDefaultReader.prototype.read = async function readAndNote() {
+        const result = await read.call(this);
+        if (String(result.value).includes('event: activity')) Object.assign(globalThis, { heardAt: performance.now() });
+        return result as never;
+      };
+    });
+    const list = '**/api/v1/sessions?include=*';
+    let release: () => void = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route(list, (route) => released.then(() => route.continue()));
+    await page.reload();
+    await visit('/overview');
+    await page.getByRole('status').getByText('Live', { exact: true }).waitFor();
+    await gateway.call(gateway.sessions.lead, 'session_info');
+    // Events are shown half a second later.
+    await page.waitForFunction(() => performance.now() > (globalThis as unknown as { heardAt: number }).heardAt + 1000);
+    const live = page.locator('.figure', { hasText: 'Live sessions' }).locator('.figure-value');
+    expect(await live.textContent()).toBe('…');
+    release();
+    await live.getByText(String((await listSessions()).length), { exact: true }).waitFor();
+    await close();
+  });
+
   test('a console opens one event stream, and the code of the charts only for the overview', async () => {
     const assets = join(repository, 'dist/console/assets');
     const texts = await Promise.all(

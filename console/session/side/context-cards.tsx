@@ -62,7 +62,13 @@ function ContextValues({ values }: Pick<Context, 'values'>) {
       {sources.map((source) => (
         <li key={source}>
           <span class="session-small">
-            From <Text value={source} />
+            {source === 'not given' ? (
+              'Not given'
+            ) : (
+              <>
+                From <Text value={source} />
+              </>
+            )}
           </span>
           <dl class="session-values">
             {shown
