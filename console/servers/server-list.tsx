@@ -125,7 +125,7 @@ function ServerTable({ all }: { readonly all: readonly Server[] }) {
         keyOf={({ name }) => name}
         columns={[
           { label: 'Server', cell: ({ name }) => <a href={hrefOf(['servers', name])}>{name}</a> },
-          { label: 'State', cell: (server) => <State server={server} /> },
+          { label: 'State', cell: (server) => <RunState server={server} /> },
           { label: 'Approval', cell: (server) => <ApprovalBadge server={server} /> },
           { label: 'Transport', from: 'tablet', cell: ({ transport: kind }) => kind },
           { label: 'Era', from: 'desktop', cell: ({ era }) => era ?? <span class="muted">not known yet</span> },
@@ -154,8 +154,8 @@ function AddedServers({ names }: { readonly names: readonly string[] }) {
   );
 }
 
-/** How a server does. That it is not approved stands in the next column. */
-function State({ server }: { readonly server: Pick<Server, 'state' | 'approval'> }) {
+/** How a server does. That it is not approved stands beside it. */
+export function RunState({ server }: { readonly server: Pick<Server, 'state' | 'approval'> }) {
   const { state } = server;
   if (state === 'unapproved' && isApprovalMissing(server)) return <span class="muted nowrap">not started</span>;
   return <StateBadge state={state ?? 'unknown'} />;

@@ -21,7 +21,8 @@ const maxRows = 300;
 
 /** The tools of a server, and which of them changed since the approval. */
 export function ServerTools({ details }: { readonly details: ServerDetails }) {
-  const { tools } = details;
+  const { tools, approval } = details;
+  const canStart = approval === 'approved' || approval === 'not needed';
   const [text, show] = [readQuery('tool').toLowerCase(), readQuery('tools')];
   const rows = tools.filter(
     ({ name, state }) =>
@@ -30,7 +31,9 @@ export function ServerTools({ details }: { readonly details: ServerDetails }) {
   return (
     <Card title="Tools" aside={plural(tools.length, 'tool')} isFlush>
       {tools.length === 0 ? (
-        <Empty title="The tools are not known yet.">Check the server, or let a session list its tools.</Empty>
+        <Empty title="The tools are not known yet.">
+          {canStart ? 'Check the server, or let a session list its tools.' : 'Approve the server first.'}
+        </Empty>
       ) : (
         <>
           <div class="server-filters">

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import { type AnswerOf, request } from '../api/request.ts';
 import { useRequest } from '../api/use-request.ts';
 import { hrefOf, navigate, route } from '../frame/route.ts';
-import { Badge, StateBadge } from '../parts/badge.tsx';
+import { StateBadge } from '../parts/badge.tsx';
 import { Actions, Button } from '../parts/button.tsx';
 import { Card, Facts, View } from '../parts/card.tsx';
 import { ActionDialog } from '../parts/dialog.tsx';
@@ -15,7 +15,7 @@ import { CheckDialog } from './check-server.tsx';
 import { requireReload } from './require-reload.ts';
 import { ServerDefinition } from './server-definition.tsx';
 import { ServerErrors } from './server-errors.tsx';
-import { ApprovalBadge } from './server-list.tsx';
+import { ApprovalBadge, RunState } from './server-list.tsx';
 import { ServerLog } from './server-log.tsx';
 import { ServerProcesses } from './server-processes.tsx';
 import { ServerTools } from './server-tools.tsx';
@@ -51,10 +51,10 @@ export function ServerView() {
 }
 
 function ServerState({ details }: { readonly details: ServerDetails }) {
-  const { state, approvedAt } = details;
+  const { approvedAt } = details;
   return (
     <>
-      <StateBadge state={state ?? 'unknown'} />
+      <RunState server={details} />
       <ApprovalBadge server={details} />
       {approvedAt !== null && (
         <span>
@@ -179,7 +179,6 @@ function ServerActions({
             Remove…
           </Button>
         )}
-        {source === 'project' && <Badge>declared in an included file</Badge>}
       </Actions>
       {open.value === 'check' && <CheckDialog name={name} onClose={close} />}
       {open.value === 'approve' && <ApproveDialog name={name} onClose={close} onDone={onChange} />}
