@@ -9,8 +9,10 @@ import { type ControlAnswer, type ControlCaller, createProblem, hasRole } from '
 import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute, wantsActivity } from './routes.ts';
 
 const bodyLimit = 256 * 1024;
-/** The most readers of streams, those of them that are no admins, and the most with the same role from one credential. */
-const [maxReaders, maxViewers, maxReadersOfOne] = [128, 96, 64];
+/** The limits of open streams: in all, of viewers, of one role from one credential, and of one console. */
+const [maxReaders, maxViewers, maxReadersOfOne, maxReadersOfConsole] = [128, 96, 64, 16];
+/** A client that has not read an answer after this time is cut off. */
+const maxReadingMs = 60_000;
 
 export interface ControlApi {
   /**
@@ -33,26 +35,32 @@ export interface ControlApi {
  */
 export function createControlApi(gateway: Gateway, address: () => string | undefined, onStop?: () => void): ControlApi {
   /** The readers of streams, with the credential and role of each. */
-  const readers = new Map<ServerResponse, Pick<ControlCaller, 'role' | 'by'>>();
+  const readers = new Map<ServerResponse, Pick<ControlCaller, 'role' | 'by' | 'consoleId'>>();
 
-  function hasRoomFor({ role, by }: ControlCaller): boolean {
+  function hasRoomFor({ role, by, consoleId }: ControlCaller): boolean {
     const ofRole = [...readers.values()].filter((each) => each.role === role);
     const ofOne = ofRole.filter((each) => each.by === by);
+    // Links that one person gave to several people have the same credential.
+    const ofConsole = ofOne.filter((each) => consoleId !== undefined && each.consoleId === consoleId);
     // Viewers leave places for admins, who have to see what goes on.
     const hasPlace = readers.size < maxReaders && (role === 'admin' || ofRole.length < maxViewers);
-    return hasPlace && ofOne.length < maxReadersOfOne;
+    return hasPlace && ofOne.length < maxReadersOfOne && ofConsole.length < maxReadersOfConsole;
   }
 
-  /** Records every request that changes something, however it ended, and every other request that was refused. */
+  /**
+   * Records every request of an admin that changes something, however it ended, and every other request that was refused.
+   * The lines of refusals are limited: a viewer, who may change nothing, must not fill the journal.
+   */
   function recordOutcome(
     request: IncomingMessage,
     status: number,
-    { by, consoleId, from }: ControlCaller,
+    { by, role, consoleId, from }: ControlCaller,
     code?: string,
   ): void {
     const { method = 'GET', url = '/' } = request;
     const [path = ''] = url.split('?', 1);
-    if (by !== undefined && method !== 'GET') gateway.recordControl({ by, method, path, status, consoleId });
+    const isChange = by !== undefined && role === 'admin' && method !== 'GET';
+    if (isChange) gateway.recordControl({ by, method, path, status, consoleId });
     else if (status >= 400) {
       const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
       const where = { event: 'control', entrance, method, path, address: from } as const;
@@ -134,6 +142,8 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
         );
       }
       if (method === 'POST' && path === stopPath) return answerStop(request, response, caller);
+      await waitForTurn(request, response);
+      if (request.socket.destroyed) return;
       const body = await readBody(request, response, {
         maxBytes: bodyLimit,
         onGone: (listener) => response.on('close', listener),
@@ -156,6 +166,22 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
       for (const response of readers.keys()) response.end();
     },
   };
+}
+
+const lastAnswers = new WeakMap<IncomingMessage['socket'], Promise<void>>();
+
+/**
+ * Waits until the answers to the earlier requests of the connection have been sent. A client that sends many requests at
+ * once and reads nothing makes the gateway keep one answer, not all of them.
+ */
+async function waitForTurn({ socket }: IncomingMessage, response: ServerResponse): Promise<void> {
+  const before = lastAnswers.get(socket);
+  const sent = new Promise<void>((resolve) => {
+    response.once('finish', resolve);
+    response.once('close', resolve);
+  });
+  lastAnswers.set(socket, sent);
+  await before;
 }
 
 const signals = new WeakMap<IncomingMessage['socket'], AbortSignal>();
@@ -197,4 +223,6 @@ export function sendAnswer(
   const bytes = body === undefined ? Buffer.alloc(0) : Buffer.from(JSON.stringify(body));
   const type = isProblem ? 'application/problem+json' : 'application/json';
   response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers }).end(bytes);
+  const cut = setTimeout(() => response.destroy(), maxReadingMs).unref();
+  response.once('close', () => clearTimeout(cut));
 }
