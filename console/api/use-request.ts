@@ -15,7 +15,7 @@ export interface Loaded<Answer> {
 
 interface Options {
   /** Asks again after this time while the page is visible and not paused, and at once when the pause ends. */
-  readonly everyMs?: number;
+  readonly everyMs?: number | undefined;
   /** Asks again when this value changes. */
   readonly after?: unknown;
   /** Waits with the first request until this is true. */

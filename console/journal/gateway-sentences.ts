@@ -37,7 +37,7 @@ const sessionRequests: ReadonlyMap<string, string> = new Map([
 
 function describeControl(entry: JournalEntry): string {
   const status = readNumber(entry, 'status') ?? 0;
-  const end = status >= 400 ? `, and refused with status ${status}` : '';
+  const end = status >= 400 ? `, which was refused with status ${status}` : '';
   const [, id = '', part = ''] = /^\/api\/v1\/sessions\/([^/]+)(?:\/([a-z]+))?$/.exec(readText(entry, 'path')) ?? [];
   const wish = sessionRequests.get(`${readText(entry, 'method')} ${part}`.trim());
   if (id !== '' && wish !== undefined) {

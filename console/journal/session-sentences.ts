@@ -22,9 +22,24 @@ function describeSession(entry: JournalEntry, verb: string): string {
   return `Session ${name} was ${verb}${parent}${facts.join('')}`;
 }
 
+/** Tells what a session has left after a restriction. Older lines do not say what has changed. */
+function describeRestriction(entry: JournalEntry): string {
+  const left: Readonly<Record<string, string>> = {
+    trustLevel: `trust ${readText(entry, 'trustLevel')}`,
+    ttlSeconds: `idle limit ${formatDuration((readNumber(entry, 'ttlSeconds') ?? 0) * 1000)}`,
+    servers: `servers ${readText(entry, 'servers') || 'none'}`,
+    permissions: `permissions ${readText(entry, 'permissions') || 'none'}`,
+  };
+  const changed = readText(entry, 'changed')
+    .split(' ')
+    .flatMap((name) => left[name] ?? []);
+  const name = readText(entry, 'name') || nameSession(entry, 'sessionId', '');
+  return `Session ${name} was restricted${changed.length === 0 ? '' : `, and has now: ${changed.join(', ')}`}`;
+}
+
 export const sessionSentences: ReadonlyMap<string, Sentence> = new Map<string, Sentence>([
   ['created', (entry) => describeSession(entry, 'opened')],
-  ['restricted', (entry) => describeSession(entry, 'restricted')],
+  ['restricted', describeRestriction],
   ['ended', () => 'The session was ended'],
   ['expired', () => 'The session expired'],
   ['evicted', () => 'The session was removed to make room for another one'],
@@ -40,7 +55,11 @@ export const sessionSentences: ReadonlyMap<string, Sentence> = new Map<string, S
     (entry) =>
       `${readText(entry, 'by') === '' ? 'The session' : 'The operator'} sent a message of ${formatBytes(readNumber(entry, 'bytes') ?? 0)} to session ${nameSession(entry, 'toSessionId')}`,
   ],
-  ['reported', (entry) => `The session returned its result to its parent session ${nameSession(entry, 'parentId')}`],
+  [
+    'reported',
+    (entry) =>
+      `Session ${nameSession(entry, 'sessionId', '')} returned its result to its parent session ${nameSession(entry, 'parentId')}`,
+  ],
   ['resolved', (entry) => `The reference ${readText(entry, 'asked')} of another session led to this session`],
   [
     'not-resolved',

@@ -108,8 +108,9 @@ function Figure({ label, value, href, isBad, title }: FigureProps) {
 /** The calls that are counted. Lists of tools and other requests are not. */
 const toolCalls = { kind: 'call', method: 'tools/call' };
 
-/** A refused call is an error too, and counts as both. */
-const errorsLabel = 'Errors, refusals included';
+/** A refused call failed too, and counts as both. */
+const failedLabel = 'Failed calls';
+const failedTitle = 'Calls that a tool or a server failed, or that Ambit refused';
 
 function Numbers({ stats }: { readonly stats: Stats }) {
   // The numbers begin with a whole step, which may be earlier than asked for.
@@ -126,13 +127,15 @@ function Numbers({ stats }: { readonly stats: Stats }) {
       <section class="figures" aria-label="In this time">
         <Figure label="Calls" value={formatCount(calls)} href={inJournal(toolCalls)} />
         <Figure
-          label={errorsLabel}
+          label={failedLabel}
+          title={failedTitle}
           value={formatCount(errors)}
           href={inJournal({ ...toolCalls, outcome: 'error' })}
           isBad={errors > 0}
         />
         <Figure
           label="Refusals"
+          title="Refused calls, and requests that were refused before they became a call"
           value={formatCount(refusals)}
           href={inJournal({ outcome: 'refusal' })}
           isBad={refusals > 0}
@@ -182,7 +185,7 @@ function Charts({ stats }: { readonly stats: Stats }) {
     () =>
       [
         { label: 'Calls', colour: 1, values: series.map(({ calls }) => calls), whole: totals.calls },
-        { label: errorsLabel, colour: 2, values: series.map(({ errors }) => errors), whole: totals.errors },
+        { label: failedLabel, colour: 2, values: series.map(({ errors }) => errors), whole: totals.errors },
         { label: 'Refusals', colour: 4, values: series.map(({ refusals }) => refusals), whole: totals.refusals },
       ] as const,
     [series],
@@ -272,7 +275,7 @@ function TopTools({ stats }: { readonly stats: Stats }) {
   };
   const linkDuration = (row: ToolRow, ms: number | null) => (ms === null ? '' : link(row, formatMs(ms)));
   return (
-    <Card title="Tools with the most calls" aside={<span>Errors include refusals</span>} isFlush>
+    <Card title="Tools with the most calls" aside={<span>Failed includes refused</span>} isFlush>
       {rows.length === 0 ? (
         <Empty title="No tool was called." />
       ) : (
@@ -292,7 +295,7 @@ function TopTools({ stats }: { readonly stats: Stats }) {
             },
             { label: 'Calls', isNumber: true, cell: (row) => link(row, formatCount(row.calls)) },
             {
-              label: 'Errors',
+              label: 'Failed',
               isNumber: true,
               cell: (row) => link(row, formatCount(row.errors), { outcome: 'error' }),
             },

@@ -75,6 +75,8 @@ export function CreateKey({ lists, userId = '', onDone, onClose }: PeopleDialogP
   const knownWorkspaces = useWorkspaceNames();
   const keys = lists.keys.answer.value?.keys ?? [];
   const users = lists.users.answer.value?.users.map(({ name }) => name) ?? [];
+  const name = user.value.trim();
+  const hasOtherUsers = name !== '' && keys.some(({ state, userId: holder }) => state === 'active' && holder !== name);
   if (minted.value !== undefined) {
     const { key: secret, ...of } = minted.value;
     return (
@@ -107,6 +109,12 @@ export function CreateKey({ lists, userId = '', onDone, onClose }: PeopleDialogP
       onClose={leave}
     >
       <TextField label="User" value={user} isRequired known={users} hint="The key opens sessions of this user." />
+      {hasOtherUsers && (
+        <Notice tone="warn">
+          Another user has a key too. Once several users have keys, no new session gets trust level direct, unless the
+          configuration has <code>sessions.allowDirect: always</code>.
+        </Notice>
+      )}
       <div class="field-row">
         <ChoiceField
           label="Trust ceiling"

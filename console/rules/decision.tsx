@@ -50,7 +50,7 @@ export function Decision({ decision }: { readonly decision: Explanation }) {
             },
             {
               label: 'Value',
-              cell: ({ value }) => <Text value={typeof value === 'string' ? value : value.join(', ')} />,
+              cell: ({ value }) => <Text value={(typeof value === 'string' ? value : value.join(', ')) || 'none'} />,
             },
             { label: 'Source', cell: ({ source }) => <Text value={source} /> },
           ]}

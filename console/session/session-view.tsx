@@ -47,7 +47,10 @@ export function SessionView() {
   // Ids of others may begin with this one.
   const record = ended.answer.value?.sessions.find((each) => each.id === id);
   const isLive = ended.answer.value !== undefined && record === undefined && overAt.value === undefined;
-  const session = useRequest('GET /api/v1/sessions/{id}', { id }, { everyMs: refreshMs, when: isLive });
+  /** While this page ends the session, it is not read: a browser reports the answer 404 as an error of the page. */
+  const isEnding = useSignal(false);
+  const everyMs = isEnding.value ? undefined : refreshMs;
+  const session = useRequest('GET /api/v1/sessions/{id}', { id }, { everyMs, when: isLive });
   const failure = session.error.value;
   const isUnknown = failure instanceof RequestError && failure.status === 404;
   const last = session.answer.value;
@@ -60,8 +63,9 @@ export function SessionView() {
     () =>
       onEvent((type, data) => {
         const about = (data as { session?: { id?: string } } | undefined)?.session?.id;
-        if (type === 'resync' || (about === id && type === 'restricted')) void session.reload();
-        else if (about === id && type !== 'created') void showEnd();
+        if (type === 'resync' || (about === id && type === 'restricted')) {
+          if (!isEnding.peek()) void session.reload();
+        } else if (about === id && type !== 'created') void showEnd();
       }),
     [id, session.reload],
   );
@@ -76,14 +80,14 @@ export function SessionView() {
     <Answer of={ended}>
       {() => (
         <Answer of={session}>
-          {(details) => <LiveSession details={details} onChange={session.reload} onEnd={showEnd} />}
+          {(details) => <LiveSession details={details} isEnding={isEnding} onChange={session.reload} onEnd={showEnd} />}
         </Answer>
       )}
     </Answer>
   );
 }
 
-function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
+function LiveSession({ details, isEnding, onChange, onEnd }: SessionActionsProps) {
   const { id, trustLevel, expiresAt } = details;
   const activity = useActivity(details);
   return (
@@ -100,7 +104,7 @@ function LiveSession({ details, onChange, onEnd }: SessionActionsProps) {
           </span>
         </>
       }
-      actions={<SessionActions details={details} onChange={onChange} onEnd={onEnd} />}
+      actions={<SessionActions details={details} isEnding={isEnding} onChange={onChange} onEnd={onEnd} />}
     >
       <SessionFacts session={details} isLive />
       <div class="session-columns">

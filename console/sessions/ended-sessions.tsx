@@ -12,13 +12,12 @@ import { quoteWord } from '../parts/quote-word.ts';
 import { SameData } from '../parts/same-data.tsx';
 import { Table } from '../parts/table.tsx';
 import { Ago, Text } from '../parts/text.tsx';
-import { SessionName } from './session-columns.tsx';
+import { cutText, SessionName } from './session-columns.tsx';
 
 type EndedSession = AnswerOf<'GET /api/v1/sessions/ended'>['sessions'][number];
 
 const dayMs = 86_400_000;
 const pageSize = 100;
-const maxName = 60;
 /** Sessions that end within this time are read together. */
 const collectMs = 1000;
 const spans = [
@@ -129,7 +128,7 @@ export function EndedSessions({ count }: { readonly count: Signal<EndedCount | u
                   <span class="session-pair">
                     <SessionName session={session} />
                     <span class="session-second to-phone">
-                      <Text value={session.userId.slice(0, maxName)} max={maxName} />
+                      <Text value={cutText(session.userId)} />
                     </span>
                   </span>
                 ),

@@ -148,6 +148,13 @@ function updateRow({ id, limits, usage = null, activity: read = null }: ListedSe
   byId.set(id, { ...row, limits, usage, activity, callsSince });
 }
 
+/** Adds calls to a session and to the sessions above it: the calls of a child count for its parent too. */
+function addCalls(id: string, calls: number): void {
+  for (let row = byId.get(id); row !== undefined && calls > 0; row = byId.get(row.parentId ?? '')) {
+    byId.set(row.id, { ...row, callsSince: row.callsSince + calls });
+  }
+}
+
 function keepLive({ activity, children, callsSince }: LiveSession) {
   return { activity, children, callsSince };
 }
@@ -156,8 +163,8 @@ function applyActivity(changed: readonly (Activity & { readonly id: string })[])
   for (const { id, ...activity } of changed) {
     const row = byId.get(id);
     if (row === undefined) continue;
-    const callsSince = row.callsSince + Math.max(0, activity.calls - (row.activity?.calls ?? 0));
-    byId.set(id, { ...row, activity, callsSince });
+    byId.set(id, { ...row, activity });
+    addCalls(id, activity.calls - (row.activity?.calls ?? 0));
   }
   if (changed.length > 0) drawSoon();
 }

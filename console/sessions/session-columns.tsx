@@ -11,6 +11,11 @@ import './sessions.css';
 
 const maxName = 60;
 
+/** Cuts a text for a cell, which has no room for a button that shows the rest. */
+export function cutText(text: string): string {
+  return text.length > maxName ? `${text.slice(0, maxName - 1)}…` : text;
+}
+
 export const sessionColumns: readonly Column<LiveSession>[] = [
   {
     label: 'Session, agent',
@@ -43,20 +48,23 @@ export const sessionColumns: readonly Column<LiveSession>[] = [
 const maxDepth = 4;
 
 function SessionAndAgent({ session }: { readonly session: LiveSession }) {
-  const { id, agentId, children, parentId, depth = 0 } = session;
+  const { id, agentId, children, parentId, trustLevel, depth = 0 } = session;
   const agent = agentId === null ? '' : agentId;
+  const hasMore = parentId !== null || children > 0 || agent !== '';
   return (
     <span class="session-pair" style={{ '--depth': String(Math.min(depth, maxDepth)) }}>
       <SessionName session={session} isBelow={depth > 0} />
-      {(parentId !== null || children > 0 || agent !== '') && (
-        <span class="session-second" title={makeVisible(agent.slice(0, 300))}>
-          {parentId !== null && 'child'}
-          {parentId !== null && (children > 0 || agent !== '') && ' · '}
-          {children > 0 && <a href={hrefOf(['sessions'], { family: id })}>{plural(children, 'child', 'children')}</a>}
-          {children > 0 && agent !== '' && ' · '}
-          {agent !== '' && <Text value={agent.slice(0, maxName)} max={maxName} />}
+      <span class={hasMore ? 'session-second' : 'session-second to-phone'} title={makeVisible(agent.slice(0, 300))}>
+        <span class="to-phone">
+          {trustLevel}
+          {hasMore && ' · '}
         </span>
-      )}
+        {parentId !== null && 'child'}
+        {parentId !== null && (children > 0 || agent !== '') && ' · '}
+        {children > 0 && <a href={hrefOf(['sessions'], { family: id })}>{plural(children, 'child', 'children')}</a>}
+        {children > 0 && agent !== '' && ' · '}
+        {agent !== '' && <Text value={cutText(agent)} />}
+      </span>
     </span>
   );
 }
@@ -64,7 +72,7 @@ function SessionAndAgent({ session }: { readonly session: LiveSession }) {
 function UserAndWorkspace({ of: { userId, workspaceId } }: { readonly of: LiveSession }) {
   return (
     <span class="session-pair">
-      <Text value={userId} max={maxName} />
+      <Text value={cutText(userId)} />
       <SecondLine value={workspaceId ?? 'no workspace'} />
     </span>
   );
@@ -73,7 +81,7 @@ function UserAndWorkspace({ of: { userId, workspaceId } }: { readonly of: LiveSe
 function SecondLine({ value }: { readonly value: string }) {
   return (
     <span class="session-second" title={makeVisible(value.slice(0, 300))}>
-      <Text value={value.slice(0, maxName)} max={maxName} />
+      <Text value={cutText(value)} />
     </span>
   );
 }
@@ -97,7 +105,7 @@ export function SessionName({
       )}
       <Swatch of={id} />
       <a href={hrefOf(['sessions', id])} title={makeVisible(task?.slice(0, 300) ?? id)}>
-        {name === null ? <Id value={id} /> : <Text value={name.slice(0, maxName)} max={maxName} />}
+        {name === null ? <Id value={id} /> : <Text value={cutText(name)} />}
       </a>
     </span>
   );
@@ -119,7 +127,7 @@ function Now({ activity }: { readonly activity: LiveSession['activity'] }) {
   return (
     <span class="session-now" title={`${underWay} under way`}>
       <span class="session-busy" aria-hidden="true" />
-      <Text value={nameTool(current).slice(0, maxName)} max={maxName} />
+      <Text value={cutText(nameTool(current))} />
       <span class="muted">{formatSince(current.since)}</span>
       {underWay > 1 && <Badge>+{underWay - 1}</Badge>}
     </span>

@@ -94,7 +94,10 @@ const cook = {
 async function work({ session, hasFolder, steps }, { url, requestControl, signal }) {
   const isOver = () => signal.aborted;
   for (let kept; !isOver(); await delay(restMs, undefined, { signal }).catch(() => {})) {
-    const { id, token } = await requestControl('POST', '/sessions', session);
+    // An operator may forbid such sessions for a while, for example with a key of a second user.
+    const opened = await requestControl('POST', '/sessions', session).catch(() => undefined);
+    if (opened === undefined) continue;
+    const { id, token } = opened;
     const agent = openAgent({ url, token, pauseMs, path: '/mcp' });
     // A model reads the list of tools before it calls one.
     if (!isOver()) await agent.listTools().catch(() => {});

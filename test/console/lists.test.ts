@@ -148,7 +148,8 @@ describe.runIf(hasChromium())('the lists of the console', () => {
       return {
         session: [
           name ?? id.slice(0, 8),
-          [parentId !== null && 'child', children === 1 && '1 child', agentId].filter(Boolean).join(' · '),
+          // Only phones show the trust level here.
+          [trustLevel, parentId !== null && 'child', children === 1 && '1 child', agentId].filter(Boolean).join(' · '),
         ],
         cells: [
           `${userId}, ${workspaceId ?? 'no workspace'}`,

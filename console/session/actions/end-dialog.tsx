@@ -1,16 +1,12 @@
 import { request } from '../../api/request.ts';
 import { useRequest } from '../../api/use-request.ts';
 import { ActionDialog } from '../../parts/dialog.tsx';
-import type { SessionDetails } from '../session-view.tsx';
+import type { SessionActionsProps } from './session-actions.tsx';
 
-interface EndDialogProps {
-  readonly details: SessionDetails;
-  readonly onClose: () => void;
-  readonly onEnd: () => Promise<void>;
-}
+type EndDialogProps = Pick<SessionActionsProps, 'details' | 'isEnding' | 'onEnd'> & { readonly onClose: () => void };
 
 /** Ends a session, after it has said what happens to its children and to its files. */
-export function EndDialog({ details, onClose, onEnd }: EndDialogProps) {
+export function EndDialog({ details, isEnding, onClose, onEnd }: EndDialogProps) {
   const { id, children, workspaceId } = details;
   const name = details.name ?? id;
   return (
@@ -21,8 +17,13 @@ export function EndDialog({ details, onClose, onEnd }: EndDialogProps) {
       isDanger
       onClose={onClose}
       onRun={async () => {
-        await request('DELETE /api/v1/sessions/{id}', { id });
-        await onEnd();
+        isEnding.value = true;
+        try {
+          await request('DELETE /api/v1/sessions/{id}', { id });
+          await onEnd();
+        } finally {
+          isEnding.value = false;
+        }
       }}
     >
       <p>

@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { type Signal, useSignal } from '@preact/signals';
 import { Actions, Button } from '../../parts/button.tsx';
 import { showResult } from '../../parts/result.tsx';
 import { isAdmin } from '../../sign-in/signed-in.ts';
@@ -9,12 +9,14 @@ import { RestrictDialog } from './restrict-dialog.tsx';
 
 export interface SessionActionsProps {
   readonly details: SessionDetails;
+  /** True while this page ends the session. */
+  readonly isEnding: Signal<boolean>;
   readonly onChange: () => Promise<void>;
   readonly onEnd: () => Promise<void>;
 }
 
 /** What an admin can do with a live session. */
-export function SessionActions({ details, onChange, onEnd }: SessionActionsProps) {
+export function SessionActions({ details, isEnding, onChange, onEnd }: SessionActionsProps) {
   const open = useSignal<'message' | 'restrict' | 'end' | undefined>(undefined);
   if (!isAdmin.value) return <span class="muted">Viewers cannot change sessions.</span>;
   const { id } = details;
@@ -51,11 +53,11 @@ export function SessionActions({ details, onChange, onEnd }: SessionActionsProps
           onClose={close}
           onDone={async () => {
             await onChange();
-            showResult('The session is restricted.');
+            showResult('The session is restricted. The timeline says what it has now.');
           }}
         />
       )}
-      {open.value === 'end' && <EndDialog details={details} onClose={close} onEnd={onEnd} />}
+      {open.value === 'end' && <EndDialog details={details} isEnding={isEnding} onClose={close} onEnd={onEnd} />}
     </>
   );
 }

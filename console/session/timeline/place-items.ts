@@ -46,6 +46,7 @@ export function placeItems(entries: readonly JournalEntry[], sessionId: string):
   for (const entry of oldestFirst) {
     // Some lines name no process: they are no sign that one runs.
     if (entry.kind === 'process' && (entry['pid'] !== undefined || isFailure(entry))) addProcess(processes, entry);
+    else if (isEndOfChild(entry, sessionId)) endChild(items, entry);
     else items.push(...placeEntry(entry, sessionId, makeKey(entry, counts)));
   }
   return [...items, ...processes.values()].sort((one, other) => other.from - one.from);
@@ -130,8 +131,26 @@ function placeEntry(entry: JournalEntry, sessionId: string, key: string): Timeli
     return make('messages', { label: `Session ${nameSession(entry, 'sessionId')} sent a message to this session` });
   }
   if (event === 'message-sent' || event === 'reported') return make('messages');
-  if (entry['sessionId'] !== sessionId) return entry['parentId'] === sessionId ? make('children') : [];
+  if (entry['sessionId'] !== sessionId) {
+    return entry['parentId'] === sessionId ? make('children', event === 'created' ? { until: undefined } : {}) : [];
+  }
   return make('session', { tone: event === 'not-resolved' ? 'warn' : 'plain' });
+}
+
+const ends: ReadonlySet<unknown> = new Set(['ended', 'expired', 'evicted', 'revoked', 'closed']);
+
+function isEndOfChild({ kind, event, ...entry }: JournalEntry, sessionId: string): boolean {
+  return kind === 'session' && ends.has(event) && entry['parentId'] === sessionId && entry['sessionId'] !== sessionId;
+}
+
+/** Ends the bar of a child session. A child that was opened before the shown time has none. */
+function endChild(items: TimelineItem[], entry: JournalEntry): void {
+  const at = items.findIndex(
+    ({ lane, until, entry: opening }) =>
+      lane === 'children' && until === undefined && opening['sessionId'] === entry['sessionId'],
+  );
+  const item = items[at];
+  if (item !== undefined) items[at] = { ...item, until: Date.parse(entry.time), related: [...item.related, entry] };
 }
 
 const failures: ReadonlySet<unknown> = new Set(['start-failed', 'endless-line', 'unreadable-lines']);

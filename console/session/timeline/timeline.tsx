@@ -116,7 +116,7 @@ export function Timeline({ id, since, until, activity = null, after }: TimelineP
       )}
       {selected.value !== undefined && (
         <ItemDialog
-          item={[...running, ...items.value].find(({ key }) => key === selected.value?.key) ?? selected.value}
+          item={findCurrent(selected.value, [...running, ...items.value])}
           sessionId={id}
           onClose={() => {
             selected.value = undefined;
@@ -125,6 +125,18 @@ export function Timeline({ id, since, until, activity = null, after }: TimelineP
       )}
     </Card>
   );
+}
+
+/** The times at which a call began differ a little between the event and the line in the journal. */
+const sameStartMs = 1000;
+
+/** Finds an item as it is now. A call that was under way is found by its start, because its line came with its end. */
+function findCurrent(item: TimelineItem, items: readonly TimelineItem[]): TimelineItem {
+  const same = items.find(({ key }) => key === item.key);
+  if (same !== undefined || item.until !== undefined || item.lane !== 'calls') return same ?? item;
+  const isSameCall = ({ entry, from, shortLabel }: TimelineItem) =>
+    entry.kind === 'call' && shortLabel === item.shortLabel && Math.abs(from - item.from) < sameStartMs;
+  return items.find(isSameCall) ?? item;
 }
 
 /** Reads the span from the address. `end` is undefined while it goes on. */

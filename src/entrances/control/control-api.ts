@@ -11,6 +11,8 @@ import { eventsPath, eventsRoute, isStreamAddress, stopPath, stopRoute, wantsAct
 const bodyLimit = 256 * 1024;
 /** The limits of open streams: in all, of viewers, of one role from one credential, and of one console. */
 const [maxReaders, maxViewers, maxReadersOfOne, maxReadersOfConsole] = [128, 96, 64, 16];
+/** Requests that change nothing, although they have a body. */
+const questions = /\/explain$/;
 /** A client that has not read an answer after this time is cut off. */
 const maxReadingMs = 60_000;
 
@@ -59,9 +61,10 @@ export function createControlApi(gateway: Gateway, address: () => string | undef
   ): void {
     const { method = 'GET', url = '/' } = request;
     const [path = ''] = url.split('?', 1);
-    const isChange = by !== undefined && role === 'admin' && method !== 'GET';
-    if (isChange) gateway.recordControl({ by, method, path, status, consoleId });
-    else if (status >= 400) {
+    const isChange = method !== 'GET' && !questions.test(path);
+    if (isChange && by !== undefined && role === 'admin') {
+      gateway.recordControl({ by, method, path, status, consoleId });
+    } else if (status >= 400) {
       const [entrance, who] = by === undefined ? (['control', 'control-socket'] as const) : (['http', by] as const);
       const where = { event: 'control', entrance, method, path, address: from } as const;
       gateway.recordRefusal({ ...where, status, code, by: who, consoleId });

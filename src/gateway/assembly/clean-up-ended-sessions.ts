@@ -72,7 +72,8 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers)
 
   sessions.onEnded((session, reason) => {
     if (reason !== 'unloaded') {
-      journal.record({ kind: 'session', event: reason, sessionId: session.id, userId: session.userId });
+      const { id: sessionId, parentId, userId } = session;
+      journal.record({ kind: 'session', event: reason, sessionId, parentId, userId });
       observer.sessionEnded(session, reason);
     }
     const stopped = work.ended(session, reason);
@@ -85,11 +86,22 @@ export function cleanUpEndedSessions(parts: CleanUpParts, work: SessionHandlers)
   });
 
   sessions.onRestricted((session, before) => {
-    journal.record({ kind: 'session', event: 'restricted', ...sessionFields(session) });
+    const changed = listChanges(session, before);
+    journal.record({ kind: 'session', event: 'restricted', ...sessionFields(session), ...changed });
     observer.sessionRestricted(session);
     const ended = work.restricted(session, before);
     cleanups.add(ended, ended);
   });
+}
+
+/** Names what a restriction has changed. The permissions are in the line only if they are among it. */
+function listChanges(session: Session, before: Session): Record<string, string> {
+  const restrictable = ['trustLevel', 'ttlSeconds', 'servers', 'permissions'] as const;
+  const changed = restrictable.filter((name) => String(session[name]) !== String(before[name]));
+  return {
+    changed: changed.join(' '),
+    ...(changed.includes('permissions') ? { permissions: session.permissions.join(' ') } : {}),
+  };
 }
 
 function sessionFields(session: Session): Record<string, string | number | undefined> {
