@@ -1,4 +1,5 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdirSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AnswerOf } from '../../../src/entrances/control/routes.ts';
@@ -137,5 +138,91 @@ describe('the keys of the state of a session', () => {
       const response = await fetch(`${admin.url}/api/v1/sessions/${id}/state?limit=${limit}`, { headers });
       expect(response.status).toBe(400);
     }
+  });
+});
+
+const sha256 = (data: string) => createHash('sha256').update(data).digest('hex');
+
+describe('the arguments of servers', () => {
+  const script = () => join(admin.folder, 'word-script.mjs');
+  const data = () => join(admin.folder, 'word-settings.mjs');
+  let viewer: Readonly<Record<string, string>>;
+
+  async function write(servers: Readonly<Record<string, object>>): Promise<void> {
+    writeFileSync(admin.configFile, JSON.stringify({ version: 1, servers }));
+    await admin.gateway.reload(admin.configFile);
+  }
+
+  async function approve(id: string): Promise<void> {
+    const { definitionHash, pinsHash } = await admin.ask('POST /api/v1/servers/{id}/review', { id });
+    await admin.ask('POST /api/v1/servers/{id}/approve', { id, body: { definitionHash, pinsHash } });
+  }
+
+  /** Reads everything that says something about a server. */
+  async function readAll(name: string, headers: Readonly<Record<string, string>>): Promise<string> {
+    const paths = ['/servers', `/servers/${name}`, '/status'];
+    return (await Promise.all(paths.map((path) => read(path, headers)))).join('\n');
+  }
+
+  beforeAll(async () => {
+    viewer = await admin.signIn('viewer');
+    for (const file of [script(), data()]) writeFileSync(file, 'setInterval(() => {}, 1000);\n');
+  });
+
+  test('cannot be guessed by a viewer from hashes, nor read from the paths of pinned files', async () => {
+    const args = [script(), '-phunter42'];
+    const env = { PIN: '4711', SETTINGS: data() };
+    const far = { url: 'https://far.example/mcp?key=k1', headers: { 'x-pin': '4711' }, imported: 'x' };
+    await write({ theirs: { command: 'node', args, env, imported: 'x' }, far });
+    await approve('theirs');
+    const text = await readAll('theirs', viewer);
+    expect(text).not.toMatch(/word-|hunter42|[0-9a-f]{64}/);
+    expect(text).not.toContain(sha256('4711'));
+    const details = JSON.parse(await read('/servers/theirs', viewer));
+    expect(details).toMatchObject({ definitionHash: null, pinsHash: null });
+    expect(details.definition).toMatchObject({ args: null, argCount: 2, files: null, fileCount: 2 });
+    const hash = expect.stringMatching(/^[0-9a-f]{64}$/);
+    const whole = await admin.ask('GET /api/v1/servers/{id}', { id: 'theirs' });
+    expect(whole).toMatchObject({ definitionHash: hash, pinsHash: hash, definition: { fileCount: 2 } });
+    expect(whole.definition.kind === 'stdio' && whole.definition.files?.map(({ path }) => path).sort()).toEqual(
+      [script(), data()].sort(),
+    );
+    expect(JSON.parse(await read('/servers/far', viewer))).toMatchObject({ definitionHash: null, pinsHash: null });
+  });
+
+  test('are not read by a viewer from what has changed about pinned files', async () => {
+    await write({ theirs: { command: 'node', args: [script()], env: { SETTINGS: data() }, imported: 'x' } });
+    await approve('theirs');
+    writeFileSync(script(), 'changed();\n');
+    writeFileSync(data(), 'changed();\n');
+    expect(await readAll('theirs', viewer)).not.toContain('word-');
+    expect(JSON.parse(await read('/servers/theirs', viewer))).toMatchObject({
+      approval: 'changed',
+      changes: ['script: changed'],
+    });
+    expect(await readAll('theirs', admin.headers)).toContain('script word-script.mjs: content changed');
+  });
+
+  test('are not read by a viewer from the reason why a file is too large', async () => {
+    const large = join(admin.folder, 'word-large.mjs');
+    writeFileSync(large, '');
+    await write({ theirs: { command: 'node', args: [large], imported: 'x' } });
+    await approve('theirs');
+    truncateSync(large, 300 * 1024 * 1024);
+    expect(await readAll('theirs', viewer)).not.toContain('word-');
+    const { definition, changes } = JSON.parse(await read('/servers/theirs', viewer));
+    expect(definition.problem).toMatch(/^a file is too large to pin: /);
+    expect(changes[0]).toMatch(/^command: a file is too large to pin: /);
+    expect(await readAll('theirs', admin.headers)).toContain(`${large} is too large to pin: `);
+  });
+
+  test('are not read by a viewer from the reason why a server will not start in a session', async () => {
+    await write({ theirs: { command: 'node', args: ['word-7.js'] }, gone: { command: '/no/such-program' } });
+    const { id } = await admin.ask('POST /api/v1/sessions', { body: { name: 'starts', trustLevel: 'direct' } });
+    const text = await read(`/sessions/${id}/context`, viewer);
+    expect(text).not.toContain('word-7');
+    const problems = JSON.parse(text).servers.map(({ problem }: { readonly problem?: string }) => problem);
+    expect(problems).toEqual([expect.any(String), expect.any(String)]);
+    expect(await read(`/sessions/${id}/context`, admin.headers)).toContain('word-7.js');
   });
 });

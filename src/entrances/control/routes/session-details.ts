@@ -3,7 +3,7 @@ import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { isSuppliedId } from '../../../sessions/session.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, hasRole, type RouteRequest, showWritten } from '../route.ts';
+import { type ControlCaller, defineRoute, hasRole, type RouteRequest, showWritten } from '../route.ts';
 import { findRecord } from './sessions.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
@@ -40,11 +40,11 @@ export const sessionDetailRoutes = {
     answer: 'sessionContext',
     async handle(gateway, { parameter, caller }) {
       const record = await findLiveRecord(gateway, parameter);
-      const { values, ...rest } = await gateway.inspector.describeContext(record, await gateway.openAccess());
+      const { values, servers, ...rest } = await gateway.inspector.describeContext(record, await gateway.openAccess());
       const shown = values.map((each) =>
         each.name === 'task' ? { ...each, value: showWritten(each.value, caller) } : each,
       );
-      return { ...rest, values: shown };
+      return { ...rest, servers: servers.map((each) => showProblem(each, caller)), values: shown };
     },
   }),
   'GET /api/v1/sessions/{id}/policies': defineRoute({
@@ -99,6 +99,12 @@ export const sessionDetailRoutes = {
     },
   }),
 };
+
+/** A server of a session as this caller may see it. What keeps it from starting may name an argument. */
+function showProblem<T extends { readonly problem?: string }>(server: T, caller: ControlCaller): T {
+  if (hasRole(caller, 'admin') || server.problem === undefined) return server;
+  return { ...server, problem: 'it will not start, and only admins can see why' };
+}
 
 async function listStateKeys(gateway: Operator, asked: RouteRequest<{ query: typeof stateQuery }>) {
   const { parameter, query, caller } = asked;
