@@ -27,7 +27,7 @@ export function ServerDefinition({ details, isWhole = false }: ServerDefinitionP
       />
     );
   }
-  const { command, args, argCount, env, program, problem, files, package: pack } = definition;
+  const { command, args, argCount, env, program, problem, files, fileCount, package: pack } = definition;
   const line = [command, ...(args ?? [])].map(quoteShown).join(' ');
   return (
     <Facts
@@ -43,28 +43,34 @@ export function ServerDefinition({ details, isWhole = false }: ServerDefinitionP
             )}
           </>,
         ],
-        ...(args === null && argCount > 0
-          ? [['Arguments', <span class="muted">{argCount}, which only admins can see</span>] as const]
-          : []),
+        ...(args === null && argCount > 0 ? [['Arguments', <HiddenFromViewers count={argCount} />] as const] : []),
         ['Program', program === null ? <Text value={problem ?? 'not found'} /> : <Text value={program} />],
         ...(pack === null ? [] : [['Package', <Text value={`${pack.name} ${pack.version}`} />] as const]),
         ['Variables', env.length === 0 ? 'none' : <Text value={env.join(', ')} />],
-        ...(files.length === 0
+        ...(fileCount === 0
           ? []
           : [
               [
                 'Pinned files',
-                <ul>
-                  {files.map(({ path, sha256 }) => (
-                    <li key={path}>
-                      <Text value={path} />{' '}
-                      <span class="muted">{sha256 === null ? 'missing' : sha256.slice(0, 12)}</span>
-                    </li>
-                  ))}
-                </ul>,
+                files === null ? (
+                  <HiddenFromViewers count={fileCount} />
+                ) : (
+                  <ul>
+                    {files.map(({ path, sha256 }) => (
+                      <li key={path}>
+                        <Text value={path} />{' '}
+                        <span class="muted">{sha256 === null ? 'missing' : sha256.slice(0, 12)}</span>
+                      </li>
+                    ))}
+                  </ul>
+                ),
               ] as const,
             ]),
       ]}
     />
   );
+}
+
+function HiddenFromViewers({ count }: { readonly count: number }) {
+  return <span class="muted">{count}, which only admins can see</span>;
 }

@@ -217,7 +217,8 @@ export interface ServerOverview {
   readonly approval: 'not needed' | 'approved' | 'changed' | 'exposed' | 'unapproved';
   /** The differences between the server and its approval. */
   readonly changes: readonly string[];
-  readonly definitionHash: string;
+  /** Null where the reader may not see it: the hash has no key, so short arguments and values can be guessed with it. */
+  readonly definitionHash: string | null;
   readonly state: ServerState | null;
   readonly processes: number | null;
   readonly lastError: { readonly at: string; readonly message: string } | null;

@@ -21,7 +21,8 @@ export function StateCard({ id, after }: SessionPartProps) {
             <>
               <ul class="session-list">
                 {keys.map(({ key, version, bytes, expiresAt, scope }) => (
-                  <li key={`${scope} ${key}`}>
+                  // For a viewer, several keys may look the same.
+                  <li key={`${scope} ${key} ${version}`}>
                     <span class="session-line">
                       <code>
                         <Text value={key} max={120} />

@@ -89,11 +89,12 @@ function describeDefinition({ definition }: ShownServer): (readonly [string, str
     const { url, headers } = definition;
     return [['calls', url], ...(headers.length === 0 ? [] : [['headers', headers.join(', ')] as const])];
   }
-  const { command, args, argCount, program, problem, files, package: fetched, env } = definition;
+  const { command, args, argCount, program, problem, files, fileCount, package: fetched, env } = definition;
   return [
     ['runs', [command, ...(args ?? [`(${formatCount(argCount, 'argument')})`])].join(' ')],
     ['program', program ?? problem ?? '-'],
-    ...files.map(({ path }) => ['file', path] as const),
+    ...(files ?? []).map(({ path }) => ['file', path] as const),
+    ...(files === null && fileCount > 0 ? [['files', formatCount(fileCount, 'pinned file')] as const] : []),
     ...(fetched === null ? [] : [['package', `${fetched.name} ${fetched.version}`] as const]),
     ...(env.length === 0 ? [] : [['env', env.join(', ')] as const]),
   ];

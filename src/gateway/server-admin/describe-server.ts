@@ -10,7 +10,12 @@ import type { ServerDefinition } from '../../upstreams/definition.ts';
 import type { Approvals } from '../../upstreams/pins/approvals.ts';
 import { createToolDiffs, type ToolPart } from '../../upstreams/pins/approved-texts.ts';
 import { checkTools, createToolTexts, mergeToolPins, type ToolPins } from '../../upstreams/pins/pinned-tools.ts';
-import type { FetchedPackagePin, ServerPins, ToolChange } from '../../upstreams/pins/server-pins.ts';
+import {
+  type FetchedPackagePin,
+  hideLargeFile,
+  type ServerPins,
+  type ToolChange,
+} from '../../upstreams/pins/server-pins.ts';
 import { hideArguments, hideSecrets, hideUrlValues } from '../../upstreams/pins/show-server.ts';
 
 /** The command or address of a server without values of variables and headers. */
@@ -27,8 +32,11 @@ export type DefinitionView =
       readonly program: string | null;
       /** The reason why the program cannot be started. */
       readonly problem: string | null;
-      /** The files that decide what runs, with the hashes that an approval pins. */
-      readonly files: readonly { readonly path: string; readonly leadsTo: string; readonly sha256: string | null }[];
+      /** The files that decide what runs, with the hashes that an approval pins. Null where `args` is: arguments name them. */
+      readonly files:
+        | readonly { readonly path: string; readonly leadsTo: string; readonly sha256: string | null }[]
+        | null;
+      readonly fileCount: number;
       readonly package: FetchedPackagePin | null;
     }
   | {
@@ -57,7 +65,7 @@ interface ToolView {
 /** The facts about a server that an operator can see without starting it. */
 export interface ServerDetails {
   readonly definition: DefinitionView;
-  /** The hash of everything that an approval of the server would pin; null if it needs none. */
+  /** The hash of everything that an approval of the server would pin; null if it needs none, or for a viewer. */
   readonly pinsHash: string | null;
   readonly approvedAt: string | null;
   /** The time when the server last listed its tools; null if it has not, as far as is known. */
@@ -91,7 +99,7 @@ export function describeServerDetails(
   const listedAt = Math.max(...offers.map(({ offer }) => offer.at));
   return {
     definition: describeDefinition(pins, reader),
-    pinsHash: server.source === 'operator' ? null : hashPins(pins),
+    pinsHash: server.source === 'operator' || reader === 'viewer' ? null : hashPins(pins),
     approvedAt: server.source === 'operator' ? null : (approval?.approvedAt ?? null),
     toolsListedAt: offers.length === 0 ? null : new Date(listedAt).toISOString(),
     tools: describeTools(server, approvals, offers),
@@ -109,13 +117,13 @@ export function hashPins(pins: ServerPins): string {
 
 /**
  * The reader of a definition. A reviewer sees all that an approval allows, as it is pinned. An admin who only looks sees no
- * credentials, and a viewer no arguments.
+ * credentials. A viewer sees no arguments, and nothing by which they could be guessed.
  */
 export type DefinitionReader = 'reviewer' | 'admin' | 'viewer';
 
 /** Describes what runs or is called, without values of variables and headers. */
 export function describeDefinition(pins: ServerPins, reader: DefinitionReader): DefinitionView {
-  const isReview = reader === 'reviewer';
+  const [isReview, isViewer] = [reader === 'reviewer', reader === 'viewer'];
   if (pins.kind === 'http') {
     return { kind: 'http', url: isReview ? pins.url : hideUrlValues(pins.url), headers: Object.keys(pins.headers) };
   }
@@ -124,12 +132,13 @@ export function describeDefinition(pins: ServerPins, reader: DefinitionReader): 
   return {
     kind: 'stdio',
     command: isReview ? command : hideSecrets(command),
-    args: isReview ? args : reader === 'admin' ? hideArguments(args) : null,
+    args: isReview ? args : isViewer ? null : hideArguments(args),
     argCount: args.length,
     env: Object.keys(env),
     program: isMissing ? null : program.real,
-    problem: isMissing ? program.missing : null,
-    files: files.map(({ path, real, sha256 }) => ({ path, leadsTo: real, sha256: sha256 ?? null })),
+    problem: isMissing ? (isViewer ? hideLargeFile(program.missing) : program.missing) : null,
+    files: isViewer ? null : files.map(({ path, real, sha256 }) => ({ path, leadsTo: real, sha256: sha256 ?? null })),
+    fileCount: files.length,
     package: pins.package ?? null,
   };
 }
@@ -212,8 +221,8 @@ function listDefinition(pins: ServerPins): { readonly shown: string; readonly ra
     known(`program ${view.program ?? view.problem}`),
     ...pins.args.map((arg) => known(`argument ${arg}`)),
     ...listNames('variable', pins.env),
-    ...view.files.map(({ path, leadsTo, sha256 }) =>
-      known(`file ${path}${path === leadsTo ? '' : ` → ${leadsTo}`} (sha256 ${sha256})`),
+    ...pins.files.map(({ path, real, sha256 = null }) =>
+      known(`file ${path}${path === real ? '' : ` → ${real}`} (sha256 ${sha256})`),
     ),
     ...(view.package === null
       ? []

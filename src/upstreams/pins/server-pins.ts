@@ -129,6 +129,11 @@ function describeTooLarge(path: string): string {
   return `${path} is too large to pin: the pinned files of a server may have ${maxPinnedBytes >> 20} MB together`;
 }
 
+/** A reason why a program was not found, without the path of a file, which may be an argument. */
+export function hideLargeFile(reason: string): string {
+  return reason.replace(/^.* is too large to pin: /s, 'a file is too large to pin: ');
+}
+
 /** Finds the files that decide what runs. Data files in variables are left out, since they change all the time. */
 function findPinnedPaths(server: StdioVariant<ApprovableServer>): string[] | undefined {
   const { folder, env } = server;

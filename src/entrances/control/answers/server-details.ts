@@ -30,7 +30,7 @@ const serverOverview = z
     era: z.enum(['modern', 'handshake']).nullable().describe('Protocol era of the server; null while it is unknown.'),
     approval: approvalState,
     changes: stringListSchema.describe('Differences between the server and its approval.'),
-    definitionHash: z.string().describe('Hash of the definition of the server.'),
+    definitionHash: z.string().nullable().describe('Hash of the definition of the server; null for a viewer.'),
     state: z
       .enum(serverStates)
       .nullable()
@@ -58,9 +58,10 @@ const definition = z
       env: stringListSchema.describe('Names of its variables.'),
       program: z.string().nullable().describe('File that the command starts; null if it was not found.'),
       problem: z.string().nullable().describe('Reason why the program was not found.'),
-      files: listOf(z.object({ path: z.string(), leadsTo: z.string(), sha256: z.string().nullable() })).describe(
-        'Files that decide what runs. An approval pins their content.',
-      ),
+      files: listOf(z.object({ path: z.string(), leadsTo: z.string(), sha256: z.string().nullable() }))
+        .nullable()
+        .describe('Files that decide what runs. An approval pins their content. Null for a viewer.'),
+      fileCount: z.int().describe('Number of these files.'),
       package: z
         .object({ name: z.string(), version: z.string(), integrity: z.string() })
         .nullable()
@@ -105,7 +106,7 @@ export const serverDetails = serverOverview.extend({
   pinsHash: z
     .string()
     .nullable()
-    .describe('Hash of everything that an approval would pin now; null if the server needs none.'),
+    .describe('Hash of everything that an approval would pin now; null if the server needs none, and for a viewer.'),
   approvedAt: instantSchema.nullable(),
   toolsListedAt: instantSchema
     .nullable()

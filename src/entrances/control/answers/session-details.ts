@@ -45,7 +45,10 @@ export const sessionContext = z.object({
       available: z.boolean().describe('Whether the session may use the server.'),
       rule: z.string().optional().describe('Rule that excludes the server.'),
       reason: z.string().optional().describe('Why the server is excluded.'),
-      problem: z.string().optional().describe('Why an available server will not start, if this is known.'),
+      problem: z
+        .string()
+        .optional()
+        .describe('Why an available server will not start, if this is known. Only admins get the reason.'),
     }),
   ),
   permissions: listOf(permissionUse).describe(

@@ -8,6 +8,7 @@ import { entryKinds } from '../../../observability/journal/journal.ts';
 import { manifest } from '../../../package-paths.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
 import type { Page } from '../../../stores/store.ts';
+import { hideLargeFile } from '../../../upstreams/pins/server-pins.ts';
 import { type ControlCaller, defineRoute, hasRole, nameCredential, type RouteRequest } from '../route.ts';
 import { findRecord, journalPageQuery } from './sessions.ts';
 
@@ -113,11 +114,22 @@ export const serverRoutes = {
   }),
 };
 
-/** A server as this caller may see it. Values of arguments are for admins, because any of them can be a password. */
+/**
+ * A server as this caller may see it. Arguments are for admins, because any of them can be a password. So are the paths of
+ * pinned files, which are arguments, and the hash, with which arguments and values of variables could be guessed.
+ */
 export function showOverview(server: ServerOverview, caller: ControlCaller): ServerOverview {
   if (hasRole(caller, 'admin')) return server;
-  const changes = server.changes.map((line) => line.replace(/^(args\[\d+\]|url): .*$/s, '$1: changed'));
-  return { ...server, changes };
+  const how = server.approval === 'exposed' ? 'another account could replace it' : 'changed';
+  const changes = server.changes.map((line) => hideArgument(line, how));
+  return { ...server, definitionHash: null, changes: [...new Set(changes)] };
+}
+
+/** A difference to an approval without arguments, URLs and paths of pinned files. */
+function hideArgument(line: string, how: string): string {
+  const [, subject] = /^(args\[\d+\]|url|script)[: ]/.exec(line) ?? [];
+  if (subject !== undefined) return `${subject}: ${how}`;
+  return line.startsWith('command: ') ? `command: ${hideLargeFile(line.slice('command: '.length))}` : line;
 }
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };

@@ -3,7 +3,7 @@ import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { isSuppliedId } from '../../../sessions/session.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, showSession } from '../route.ts';
+import { type ControlCaller, defineRoute, hasRole, type RouteRequest, showWritten } from '../route.ts';
 import { findRecord } from './sessions.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
@@ -12,14 +12,17 @@ const messagesQuery = z.object({
   after: z.string().exactOptional().describe('Value of "next" from the previous page.'),
 });
 
+const maxKeys = 1000;
+const keysLimit = { error: `a whole number from 1 to ${maxKeys}` };
+
 const stateQuery = messagesQuery.extend({
-  // The store refuses other numbers.
-  limit: z.string().transform(Number).default(100).meta({
-    type: 'integer',
-    minimum: 1,
-    maximum: 1000,
-    description: 'Maximum number of keys per page. Default: 100.',
-  }),
+  limit: z.coerce
+    .number(keysLimit)
+    .int(keysLimit)
+    .min(1, keysLimit)
+    .max(maxKeys, keysLimit)
+    .default(100)
+    .describe('Maximum number of keys per page.'),
 });
 
 const newMessage = z.strictObject({
@@ -37,11 +40,11 @@ export const sessionDetailRoutes = {
     answer: 'sessionContext',
     async handle(gateway, { parameter, caller }) {
       const record = await findLiveRecord(gateway, parameter);
-      const { values, ...rest } = await gateway.inspector.describeContext(record, await gateway.openAccess());
+      const { values, servers, ...rest } = await gateway.inspector.describeContext(record, await gateway.openAccess());
       const shown = values.map((each) =>
-        each.name === 'task' ? { ...each, value: showSession({ task: each.value }, caller).task } : each,
+        each.name === 'task' ? { ...each, value: showWritten(each.value, caller) } : each,
       );
-      return { ...rest, values: shown };
+      return { ...rest, servers: servers.map((each) => showProblem(each, caller)), values: shown };
     },
   }),
   'GET /api/v1/sessions/{id}/policies': defineRoute({
@@ -56,22 +59,29 @@ export const sessionDetailRoutes = {
   'GET /api/v1/sessions/{id}/state': defineRoute({
     role: 'viewer',
     summary: 'Lists the keys of the state of a session and of its workspace, without values',
+    description: 'For a viewer, credentials in keys are replaced by `[secret]`.',
     parameter: sessionParameter,
     query: stateQuery,
     returns: 'A page of keys',
     answer: 'sessionState',
-    handle: async (gateway, { parameter, query }) =>
-      gateway.inspector.listStateKeys(await findLiveRecord(gateway, parameter), query),
+    handle: listStateKeys,
   }),
   'GET /api/v1/sessions/{id}/messages': defineRoute({
     role: 'viewer',
     summary: 'Lists the unacknowledged messages in the inbox of a session, and acknowledges none',
+    description:
+      'For a viewer, credentials in texts are replaced by `[secret]`, and texts of more than 8,192 characters are cut.',
     parameter: sessionParameter,
     query: messagesQuery,
     returns: 'A page of messages',
     answer: 'sessionMessages',
-    handle: async (gateway, { parameter, query }) =>
-      gateway.inspector.listMessages(await findLiveRecord(gateway, parameter), query.after),
+    async handle(gateway, { parameter, query, caller }) {
+      const { messages, next } = await gateway.inspector.listMessages(
+        await findLiveRecord(gateway, parameter),
+        query.after,
+      );
+      return { messages: messages.map((each) => ({ ...each, text: showWritten(each.text, caller) })), next };
+    },
   }),
   'POST /api/v1/sessions/{id}/messages': defineRoute({
     role: 'admin',
@@ -89,6 +99,45 @@ export const sessionDetailRoutes = {
     },
   }),
 };
+
+/** A server of a session as this caller may see it. What keeps it from starting may name an argument. */
+function showProblem<T extends { readonly problem?: string }>(server: T, caller: ControlCaller): T {
+  if (hasRole(caller, 'admin') || server.problem === undefined) return server;
+  return { ...server, problem: 'it will not start, and only admins can see why' };
+}
+
+async function listStateKeys(gateway: Operator, asked: RouteRequest<{ query: typeof stateQuery }>) {
+  const { parameter, query, caller } = asked;
+  const record = await findLiveRecord(gateway, parameter);
+  if (hasRole(caller, 'admin')) return gateway.inspector.listStateKeys(record, query);
+  const from = readPosition(query.after);
+  const all = await readAllKeys(gateway, record, from + query.limit);
+  const keys = all.slice(from, from + query.limit).map((each) => ({ ...each, key: showWritten(each.key, caller) }));
+  return { keys, next: all.length > from + query.limit ? String(from + query.limit) : null };
+}
+
+/**
+ * Reads where the page of a viewer begins: after so many keys. A page that begins after a key would show that key, and
+ * with keys that it makes up, a viewer could find out what stands in a hidden one.
+ */
+function readPosition(after = '0'): number {
+  if (/^\d{1,6}$/.test(after)) return Number(after);
+  throw new AmbitError('REQUEST_INVALID', {
+    what: '"after" is not a place in the list of keys.',
+    hint: 'Pass "next" of the previous page unchanged.',
+  });
+}
+
+/** Reads the keys of a session from the first one on, until there are more than `enough`. Their number is limited. */
+async function readAllKeys({ inspector }: Operator, record: SessionRecord, enough: number) {
+  let page = await inspector.listStateKeys(record, { limit: maxKeys });
+  const keys = [...page.keys];
+  while (page.next !== null && keys.length <= enough) {
+    page = await inspector.listStateKeys(record, { limit: maxKeys, after: page.next });
+    keys.push(...page.keys);
+  }
+  return keys;
+}
 
 /** Finds a live session. The id of a session that has ended a short time ago is answered with the reason. */
 async function findLiveRecord(gateway: Operator, reference: string, isExact = false): Promise<SessionRecord> {
