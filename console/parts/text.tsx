@@ -1,24 +1,13 @@
 import { useSignal } from '@preact/signals';
 import { formatAge, formatCount, formatDuration, formatInstant, hueOf, now } from './format.ts';
+import { makeVisible } from './make-visible.ts';
 import './text.css';
+
+export { makeVisible };
 
 const maxShown = 300;
 /** A browser needs seconds to lay out a longer text. */
 const maxOpen = 200_000;
-/** Characters that hide, reorder or break text: controls, bidirectional marks, invisible separators, lone surrogates. */
-const unsafe = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\u2028\u2029\u00ad\u115f\u1160\u3164\uffa0]/gu;
-
-/** More marks on one letter than any language has: they would cover the lines around it. */
-const heap = /(\p{M}{6})\p{M}+/gu;
-
-/** Writes the characters of a foreign text that could deceive the reader as their code. */
-export function makeVisible(text: string, keep = ''): string {
-  return text
-    .replace(heap, '$1⟨…⟩')
-    .replace(unsafe, (char) =>
-      keep.includes(char) ? char : `⟨${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}⟩`,
-    );
-}
 
 /**
  * Shows text from outside as one run that cannot reorder what stands around it. Long text is cut, with a button to show

@@ -1,3 +1,4 @@
+import { hasHidden } from '../lib/text/hidden-characters.ts';
 import { hasTwinKeys } from './json/fold-key.ts';
 import {
   findMember,
@@ -89,8 +90,6 @@ const maxAddressLength = 8192;
 const unstable = /[\p{Cc}\p{Cs}]/u;
 /** Text that passes all checks below. Nearly every name and address is of this kind. */
 const plainText = /^[!-~]+$/;
-/** Invisible characters, which some readers drop from a name. */
-const invisible = /[\p{Cf}\p{Zl}\p{Zp}]/u;
 
 /**
  * Refuses a request whose subject two readers could take differently. A JavaScript server turns `["delete"]` into
@@ -126,7 +125,8 @@ function assertText(bytes: Buffer, member: JsonMember | undefined, key: string, 
   if (plainText.test(text)) return;
   if (unstable.test(text)) throw invalidParams(`${where} must not contain control characters`);
   if (key !== 'name') return;
-  if (invisible.test(text)) throw invalidParams(`${where} must not contain invisible characters`);
+  // Some readers drop them from a name.
+  if (hasHidden(text)) throw invalidParams(`${where} must not contain invisible characters`);
   if (text !== text.trim()) throw invalidParams(`${where} must not begin or end with white space`);
 }
 

@@ -10,6 +10,7 @@ export const hostile = [
   'HURT <img src=x onerror="hurt=1"></script><script>hurt=1</script><svg onload=hurt=1>',
   '[x](javascript:hurt=1) javascript:hurt=1 &lt;b&gt; {{hurt}}',
   '\u202egpj.exe\u2066 \u200b\u2060\ufeff\u00ad \u001b[31mred\u001b[0m \u001b]0;x\u0007 \u0085\u2028',
+  '\ufe00\ufe01 a\u{e0100} \u034f\u180b\u17b4\u2065\ufff0\u2800 \u115f\u1160\u3164\uffa0 \u{e0002}\u{e0041} ❤\ufe0f\ufe0f',
   `Z${'\u0335\u0341\u0316'.repeat(60)}Y ﷽ ${'W'.repeat(300)}`,
   "'; touch canary; ' $(touch canary) `touch canary` \"$(touch canary)\" \\'; touch canary #",
 ].join(' ');

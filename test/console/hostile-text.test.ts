@@ -31,7 +31,7 @@ function findHarm(page: Page): Promise<string[]> {
   return page.evaluate(() => {
     // Line breaks and tabs are shown as such.
     const hidden =
-      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\p{M}{9}/u;
+      /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u2028-\u202e\u2800]|(?!\ufe0f)\p{Default_Ignorable_Code_Point}|(?<!\p{Extended_Pictographic})\ufe0f|\p{M}{9}/u;
     const found: string[] = [];
     const check = (where: string, text: string) => {
       const at = text.search(hidden);
@@ -91,13 +91,19 @@ describe.runIf(hasChromium())('hostile text', () => {
       // The first harm below runs its script, and the page stays the same one.
       return (await findHarm(page)).filter((found) => found !== 'a script has run');
     };
-    expect(await find('<a href="#/sessions">lead</a> <img src="./favicon.svg" alt=""> plain\ttext')).toEqual([]);
+    expect(await find('<a href="#/sessions">lead</a> <img src="./favicon.svg" alt=""> plain\ttext ❤\ufe0f 😀')).toEqual(
+      [],
+    );
     const harms = [
       '<img src="x" onerror="hurt=1">',
       '<a href="javascript:hurt=1">x</a>',
       '<a href="https://other.example/">x</a>',
       '<p title="\u202egpj.exe">x</p>',
       '<p>a\u200bb</p>',
+      ...['\ufe00', '\ufe0f', '❤\ufe0f\ufe0f', '\u{e0100}', '\u{e0041}', '\u{e0002}', '\u034f', '\u180b', '\u17b4'].map(
+        (each) => `<p>a${each}b</p>`,
+      ),
+      ...['\u2065', '\ufff0', '\u2800', '\u115f', '\u1160', '\u3164', '\uffa0'].map((each) => `<p>a${each}b</p>`),
       '<p>\u001b[31mred</p>',
       `<p>Z${'\u0335'.repeat(60)}</p>`,
       '<input placeholder="\u202e">',

@@ -1,5 +1,6 @@
 import { styleText } from 'node:util';
 import { escapeControls, toPlainLine } from '../../lib/text/escape-controls.ts';
+import { replaceHidden } from '../../lib/text/hidden-characters.ts';
 import type { Invocation } from '../command.ts';
 
 /** Prints data to stdout: as JSON with `--json`, else as text for people. */
@@ -37,7 +38,7 @@ export function watchReader(): AbortSignal {
 
 /** Formats a value as JSON in one line. Characters that a terminal obeys or hides are escaped; the value is the same. */
 export function formatJson(value: unknown): string {
-  return JSON.stringify(value).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) =>
+  return replaceHidden(JSON.stringify(value), (character) =>
     // One character may be two units.
     Array.from({ length: character.length }, (_, i) => character.charCodeAt(i))
       .map((unit) => `\\u${unit.toString(16).padStart(4, '0')}`)

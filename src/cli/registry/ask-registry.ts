@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { secureUrl } from '../../config/schema/schema-parts.ts';
 import { AmbitError } from '../../errors.ts';
+import { hasHidden } from '../../lib/text/hidden-characters.ts';
 import { type Flag, type Invocation, readFlag, UsageError } from '../command.ts';
 import { shortenEnd } from '../io/output.ts';
 
@@ -25,7 +26,7 @@ export const registryFlag: Flag = {
 const plainText = z
   .string()
   .max(4096)
-  .regex(/^[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]*$/u);
+  .refine((text) => !hasHidden(text));
 /** Text for people. It becomes one line: with line ends it could forge lines of Ambit itself. */
 const prose = z
   .string()

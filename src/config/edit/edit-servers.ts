@@ -79,7 +79,12 @@ const findRange = (node: unknown): NodeRange | undefined =>
   (node as { readonly range?: NodeRange } | null | undefined)?.range;
 const startOfLine = (text: string, at: number): number => text.lastIndexOf('\n', at - 1) + 1;
 const ensureLineEnd = (text: string): string => (text.endsWith('\n') ? text : `${text}\n`);
-export const indentLines = (lines: string, by: number): string => lines.replace(/^(?=.)/gm, ' '.repeat(by));
+
+/** Indents lines. Only a line feed ends one: to `^` and `.` the line separators that a value may hold are ends too. */
+export function indentLines(lines: string, by: number): string {
+  const indented = lines.split('\n').map((line) => (line === '' ? line : `${' '.repeat(by)}${line}`));
+  return indented.join('\n');
+}
 
 function renderDocument(document: Document, additions: readonly Addition[]): string {
   const servers = document.get('servers', true);
@@ -181,7 +186,8 @@ function startOfComments(text: string, start: number, column: number): number {
 /** The end of the last line of an entry, with the comments below it that are indented further than its key. */
 function endOfEntry(text: string, pair: Pair, column: number): number {
   const valueEnd = findRange(pair.value)?.[1] ?? findRange(pair.key)?.[1] ?? 0;
-  let end = endOfLine(text, text.slice(0, valueEnd).trimEnd().length);
+  // A value may end with other white space, such as a line separator, which is a part of it.
+  let end = endOfLine(text, text.slice(0, valueEnd).replace(/(?<![ \r\n])[ \r\n]+$/, '').length);
   for (;;) {
     const next = endOfLine(text, end);
     const line = text.slice(end, next);

@@ -1,3 +1,4 @@
+import { replaceHidden } from './hidden-characters.ts';
 import { countLines } from './line-endings.ts';
 
 /** Lines `[start, end)` of the new text that replace lines `[from, to)` of the old one. */
@@ -262,18 +263,15 @@ function formatRange(sign: string, start: number, end: number): string {
   return count === 1 ? `${sign}${first}` : `${sign}${first},${count}`;
 }
 
-const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r', '"': '\\"', '\\': '\\\\' };
-/** Characters that end a line, are invisible, or change the text direction. */
-const unsafeCharacter = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}"\\]/u;
+const escapes: Readonly<Record<string, string>> = { '\n': '\\n', '\t': '\\t', '\r': '\\r' };
 
-/** Quotes a file name as git does, if it has such characters. */
+/** Quotes a file name as git does, if it has characters that end a line, are invisible, or change the text direction. */
 export function quoteFileName(name: string): string {
-  if (!unsafeCharacter.test(name)) return name;
-  const escaped = name.replace(new RegExp(unsafeCharacter, 'gu'), (character) => {
+  const escaped = replaceHidden(name.replace(/["\\]/g, '\\$&'), (character) => {
     const bytes = [...Buffer.from(character)].map((byte) => `\\${byte.toString(8).padStart(3, '0')}`);
     return escapes[character] ?? bytes.join('');
   });
-  return `"${escaped}"`;
+  return escaped === name ? name : `"${escaped}"`;
 }
 
 /** Returns the length of the common start, without the context lines before the first difference. */

@@ -116,6 +116,7 @@ export function measureUsage(processes: readonly ProcessEntry[]): ResourceUsage 
   return { memoryMb: kilobytes / 1024, pids };
 }
 
+/** Only a line feed is a line end here: the name of a process, in the first line, may hold any other. */
 function readField(status: string, name: string): number {
-  return Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
+  return Number(new RegExp(`\\n${name}:\\s+(\\d+)`).exec(status)?.[1] ?? 0);
 }

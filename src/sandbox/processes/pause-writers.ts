@@ -156,7 +156,8 @@ function readThreads(pid: number): { isStill: boolean; mark: string }[] {
     return readdirSync(folder).map((thread) => {
       const status = readFileSync(`${folder}/${thread}/status`, 'latin1');
       const switches = status.slice(status.indexOf('\nvoluntary_ctxt_switches'));
-      return { isStill: /^State:\s[TtZX]/m.test(status), mark: `${thread} ${switches}` };
+      // The name of the thread, in the first line, may hold any line end but a line feed.
+      return { isStill: /\nState:\s[TtZX]/.test(status), mark: `${thread} ${switches}` };
     });
   } catch {
     // The process, or one of its threads, has just ended: it ran a moment ago.

@@ -5,6 +5,7 @@ import { stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { renderCalls } from '../../../src/cli/commands/session.ts';
 import {
+  formatJson,
   relativeTime,
   renderChangedTools,
   renderPairs,
@@ -199,4 +200,13 @@ test('tools that changed are listed with their lines, and nothing in them moves 
     ...['    title:', '      (Not kept.)'],
   ]);
   expect(renderChangedTools([])).toBe('');
+});
+
+test('JSON for a terminal shows characters that nobody would see, and is the same value', () => {
+  const value = ['a\u001b\u202e\u2028', 'b\ufe00\u034f\u3164\u2800', 'c\u{e0041}\u{e0100}', '❤\ufe0f 😀'];
+  const shown = formatJson(value);
+  expect(shown).toBe(
+    String.raw`["a\u001b\u202e\u2028","b\ufe00\u034f\u3164\u2800","c\udb40\udc41\udb40\udd00","❤️ 😀"]`,
+  );
+  expect(JSON.parse(shown)).toEqual(value);
 });

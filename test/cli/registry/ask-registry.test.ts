@@ -214,6 +214,7 @@ describe('S1: a registry that is hostile or broken', () => {
           entry({ name: 'com.example/\u001b[2J' }),
           entry({ version: '1.0\n' }),
           entry({ packages: [npm('x', { identifier: 'a\u0000b' })] }),
+          entry({ packages: [npm('x', { runtimeHint: 'npx\ufe01\u3164' })] }),
           entry({ name: `com.example/${'x'.repeat(300)}` }),
           'text',
           null,
@@ -225,7 +226,7 @@ describe('S1: a registry that is hostile or broken', () => {
       expect(code).toBe(0);
       expect(stdout.split('\n')).toHaveLength(3);
       expect(stdout + stderr).not.toMatch(/[\u001b\u202e]/);
-      expect(stderr).toContain('not in the format of the registry: 6.');
+      expect(stderr).toContain('not in the format of the registry: 7.');
     } finally {
       await hostile.close();
     }

@@ -24,6 +24,28 @@ test.each([
 });
 
 test.each([
+  'a\u2028b',
+  'a\u2029b',
+  '\u2028\u2029b',
+  'a\rb',
+  'a\u0085b',
+  'a\n\n\u2028b\n',
+  'a\n\u2028\n',
+  'a\n\u00a0',
+  'a\n\t',
+  'a\n\n\t\n',
+  'a\n  ',
+])('whatever characters an argument has, no other line is touched (%j)', (arg) => {
+  const before = 'version: 1\nservers:\n  a: {command:   x} # odd\nlisten: {port:   1}\n';
+  const entry = { command: 'x', args: ['y'.repeat(60), arg] };
+  const text = addServers(before, [{ name: 'new', origin: '', entry }]);
+  const [head, tail] = before.split('listen') as [string, string];
+  expect([text.startsWith(head), text.endsWith(`\nlisten${tail}`)]).toEqual([true, true]);
+  expect(parse(text)).toMatchObject({ servers: { a: { command: 'x' }, new: entry } });
+  expect(removeServer(text, 'new')).toBe(before);
+});
+
+test.each([
   'version: 1\nservers: { a: { command: x } } # why\n',
   'version: 1\nservers: {}\n',
   'version: 1\nservers:\n',

@@ -63,6 +63,26 @@ describe('S3: a name that is not a string is refused', () => {
     );
   });
 
+  test('and so is one with characters that some reader drops', async () => {
+    for (const hidden of [
+      '\u200b',
+      '\u2028',
+      '\ufe0f',
+      '\ufe00',
+      '\u034f',
+      '\u115f',
+      '\u2065',
+      '\u{e0041}',
+      '\u{e0100}',
+    ]) {
+      const name = JSON.stringify(`delete${hidden}_all`);
+      for (const client of [one, all]) {
+        const { error } = await readAnswer(client.post(call(name)));
+        expect([name, error?.message]).toEqual([name, expect.stringContaining('invisible characters')]);
+      }
+    }
+  });
+
   test('and so is a missing one, and a resource or a completion without a proper subject', async () => {
     const bodies = [
       '"method":"tools/call","params":{"arguments":{}}',

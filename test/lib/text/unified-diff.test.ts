@@ -68,6 +68,8 @@ test('a file name is quoted on one line, as git does', () => {
     ['a b/é.ts', 'a/a b/é.ts'],
     ['x\n+++ b/y', '"a/x\\n+++ b/y"'],
     ['\u202egpj', '"a/\\342\\200\\256gpj"'],
+    ['a\ufe00\u2800', '"a/a\\357\\270\\200\\342\\240\\200"'],
+    ['❤\ufe0f \\', '"a/❤\ufe0f \\\\"'],
     ['say "hi"', '"a/say \\"hi\\""'],
   ] as const) {
     expect(formatFileDiff(name, '1\n', '2\n').text?.split('\n')[0]).toBe(`--- ${shown}`);
