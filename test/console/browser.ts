@@ -65,6 +65,16 @@ export async function openTab(
   return { page, problems, close: () => context.close() };
 }
 
+/**
+ * Leaves out what the browser reports about sessions that have ended: a request that was under way while its session ended
+ * is answered with 404.
+ */
+export function withoutLateReads(problems: readonly string[], endedIds: readonly string[]): string[] {
+  const isLate = (problem: string) =>
+    problem.includes('status of 404') && endedIds.some((id) => problem.includes(`/api/v1/sessions/${id}`));
+  return problems.filter((problem) => !isLate(problem));
+}
+
 const axeSource = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 /** The serious and critical findings of axe in a part of the page, as lines. */
