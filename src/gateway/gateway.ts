@@ -81,7 +81,7 @@ export interface Operator {
   /** Users, teams and keys. Changes apply to all processes and are recorded. */
   readonly people: DirectoryAdmin;
   readonly policies: PolicyAdmin;
-  readonly endedSessions: Pick<EndedSessions, 'list'>;
+  readonly endedSessions: Pick<EndedSessions, 'list' | 'listInTurn'>;
   /** The own folders of sessions. */
   readonly folders: SessionFolders;
   /** Shows what is known about one session, and sends it messages. */
