@@ -101,7 +101,7 @@ test('S7: viewers leave places among the readers of events for admins', async ()
   expect(await countOpened('admin', 'eve', 33)).toBe(32);
 });
 
-test('S7: a refused search looks up no session, and a person is one reader with all consoles', async () => {
+test('S7: a refused request looks up no session, and a person is one reader with all consoles', async () => {
   const asked: object[] = [];
   const refuse = (_query: unknown, asReader: object) => {
     const { reader, console } = asReader as Reader;
@@ -117,6 +117,9 @@ test('S7: a refused search looks up no session, and a person is one reader with 
     readStatistics: { value: refuse },
     sessions: { value: sessions },
     endedSessions: { value: { list: lookUp, listInTurn: refuse } },
+    openServers: {
+      value: async () => ({ describe: (_name: string, _role: string, asReader: object) => refuse('', asReader) }),
+    },
   }) as Gateway;
   const caller: ControlCaller = { role: 'viewer', by: 'ada', consoleId: 'one' };
   const callers = [
@@ -126,7 +129,7 @@ test('S7: a refused search looks up no session, and a person is one reader with 
   ];
   let current = caller;
   const port = await serve(refusing, () => current);
-  for (const path of ['journal?session=shift', 'stats?session=shift', 'sessions/ended?name=shift']) {
+  for (const path of ['journal?session=shift', 'stats?session=shift', 'sessions/ended?name=shift', 'servers/notes']) {
     for (const each of callers) {
       current = each;
       const response = await fetch(`http://127.0.0.1:${port}/api/v1/${path}`);

@@ -97,8 +97,8 @@ export const serverRoutes = {
     summary: 'Lists the servers of the configuration with their state',
     returns: 'The servers',
     answer: 'servers',
-    handle: async (gateway, { caller }) => ({
-      servers: (await gateway.listServers()).map((each) => showOverview(each, caller)),
+    handle: async (gateway, { caller, signal }) => ({
+      servers: (await gateway.listServers(signal)).map((each) => showOverview(each, caller)),
     }),
   }),
   'GET /api/v1/servers/{id}/logs': defineRoute({
@@ -123,9 +123,9 @@ export function showOverview(server: ServerOverview, caller: ControlCaller): Ser
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
-async function describeStatus(gateway: Operator, { address }: RouteRequest) {
+async function describeStatus(gateway: Operator, { address, signal }: RouteRequest) {
   const { running, paths, config } = gateway;
-  const [servers, sessions] = await Promise.all([gateway.listServers(), countSessions(gateway)]);
+  const [servers, sessions] = await Promise.all([gateway.listServers(signal), countSessions(gateway)]);
   const states: Record<string, number> = {};
   for (const { state } of servers) if (state !== null) states[state] = (states[state] ?? 0) + 1;
   return {
