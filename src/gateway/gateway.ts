@@ -81,7 +81,7 @@ export interface Operator {
   /** Users, teams and keys. Changes apply to all processes and are recorded. */
   readonly people: DirectoryAdmin;
   readonly policies: PolicyAdmin;
-  readonly endedSessions: Pick<EndedSessions, 'list'>;
+  readonly endedSessions: Pick<EndedSessions, 'list' | 'listInTurn'>;
   /** The own folders of sessions. */
   readonly folders: SessionFolders;
   /** Shows what is known about one session, and sends it messages. */
@@ -97,8 +97,11 @@ export interface Operator {
   readonly running: GatewayProcess | undefined;
   /** The configuration as it is now. */
   readonly config: Config;
-  /** Describes every server: its approval and, in a gateway, how it does. */
-  listServers(): Promise<ServerOverview[]>;
+  /**
+   * Describes every server: its approval and, in a gateway, how it does. Once the signal is aborted, files are not read,
+   * and their servers look changed.
+   */
+  listServers(signal?: AbortSignal): Promise<ServerOverview[]>;
   openSession(draft: SessionDraft, openedBy?: SessionOpener): Promise<OpenedSession>;
   /** Restricts a session, and ends work that is no longer allowed. */
   restrictSession(id: string, change: Restriction): Promise<Session>;

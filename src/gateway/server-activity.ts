@@ -235,9 +235,10 @@ export async function describeServers(
   servers: Iterable<ServerDefinition>,
   approvals: Pick<Approvals, 'checkInPieces'>,
   live?: LiveServers,
+  signal?: AbortSignal,
 ): Promise<ServerOverview[]> {
   const described = [...servers].map(async (server): Promise<ServerOverview> => {
-    const verdict = await approvals.checkInPieces(server);
+    const verdict = await approvals.checkInPieces(server, signal);
     const record = live?.activity.get(server.name);
     const configuredEra = server.era === 'auto' ? undefined : server.era;
     const { lastError } = record ?? {};

@@ -23,7 +23,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
   let browser: Browser;
   let gateway: BusyGateway;
   let tab: OpenConsole;
-  const ended: string[] = [];
+  const endedIds: string[] = [];
   let page: Page;
   beforeAll(async () => {
     [browser, gateway] = await Promise.all([openBrowser(), startBusyGateway()]);
@@ -121,7 +121,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
 
   test('U1: a session is ended: the dialog shows progress until it is done, and then the view its end', async () => {
     const doomed = await gateway.session({ name: 'doomed', workspaceId: 'garden' });
-    ended.push(doomed.id);
+    endedIds.push(doomed.id);
     await show(doomed);
     await button('End…').click();
     let letPass = () => {};
@@ -179,7 +179,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await changes.getByText('The session has changed files since you looked').waitFor();
     await changes.getByText('+Weeds.').waitFor();
     await dialog().waitFor({ state: 'detached' });
-    expect(withoutLateReads(tab.problems.splice(0), ended)).toEqual([expect.stringContaining('409 (Conflict)')]);
+    expect(withoutLateReads(tab.problems.splice(0), endedIds)).toEqual([expect.stringContaining('409 (Conflict)')]);
     await expect(access(join(gateway.files, 'garden/seeds.md'))).rejects.toThrow('ENOENT');
     await button('Merge into the workspace…').click();
     await dialog().getByText('seeds.md').waitFor();
@@ -211,7 +211,7 @@ describe.runIf(hasChromium())('a session in the console', () => {
       const session = await gateway.session({ name, userId: 'ada', workspaceId: 'garden' });
       await gateway.call(session, 'session_edit_file', { path: `${name}.md`, content: `By ${name}.\n` });
       await control(gateway, 'DELETE', `/api/v1/sessions/${session.id}`);
-      ended.push(session.id);
+      endedIds.push(session.id);
       return session.id;
     };
     const [weeder, mower] = [await leave('weeder'), await leave('mower')];
@@ -330,6 +330,6 @@ describe.runIf(hasChromium())('a session in the console', () => {
     const { block } = await control<{ block: string }>(gateway, 'GET', `/api/v1/sessions/${lead.id}/policies`);
     expect(await card('Policies').locator('pre').textContent()).toBe(block);
     expect(await card('Policies').textContent()).toMatch(/Delivered/);
-    expect(withoutLateReads(tab.problems, ended)).toEqual([]);
+    expect(withoutLateReads(tab.problems, endedIds)).toEqual([]);
   });
 });

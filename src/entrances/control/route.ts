@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { AmbitError, type ErrorCode } from '../../errors.ts';
 import type { Operator } from '../../gateway/gateway.ts';
 import type { ControlRole } from '../../identity/consoles.ts';
+import type { Reader } from '../../lib/async/reader-turns.ts';
 import { scrubValue } from '../../observability/log/scrub.ts';
 import type * as answers from './answer-schemas.ts';
 
@@ -63,9 +64,12 @@ export interface ControlCaller {
 /** The sender on the control socket, and of a command without a gateway: the user who runs Ambit. */
 export const localCaller: ControlCaller = { role: 'admin', by: undefined };
 
-/** Names the credential of a caller; each console has its own. */
-export function nameCredential({ role, by, consoleId }: ControlCaller): string {
-  return consoleId === undefined ? `${role} ${by ?? ''}` : `console ${consoleId}`;
+/**
+ * Names a caller as a reader. All consoles of a person are one reader. Among them each has its own turn, because others
+ * may use them: a link to the console is made for somebody else.
+ */
+export function nameReader({ role, by, consoleId }: ControlCaller): Reader {
+  return { reader: `${role} ${by ?? ''}`, console: consoleId };
 }
 
 /** Tells whether a caller may use a route. */

@@ -94,12 +94,10 @@ function createGateway(
       activity: observability.sessionActivity,
       listProcesses: (filter) => describeProcesses(upstreams.slots.list(), filter),
     },
-    listServers: async () =>
-      describeServers(settings.servers().values(), approvals, {
-        activity,
-        eraOf: verdicts.getCertain,
-        usesSse: verdicts.usesSse,
-      }),
+    listServers: async (signal) => {
+      const live = { activity, eraOf: verdicts.getCertain, usesSse: verdicts.usesSse };
+      return describeServers(settings.servers().values(), approvals, live, signal);
+    },
     reloadFile,
     serve,
     handleTransport,

@@ -43,7 +43,8 @@ export function openOperator(options: GatewayOptions): Promise<Operator & Pick<G
       sandbox: async () => null,
       running: undefined,
       config: storage.config,
-      listServers: async () => describeServers(storage.settings.servers().values(), (await openAuth()).approvals),
+      listServers: async (signal) =>
+        describeServers(storage.settings.servers().values(), (await openAuth()).approvals, undefined, signal),
       openAuth: async () => (await openAuth()).auth,
       openAccess,
       openServers,

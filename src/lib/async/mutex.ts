@@ -31,35 +31,43 @@ export function createConcurrencyLimit(maxConcurrent: number): () => Promise<() 
 }
 
 /**
- * Limits how many may run at once, over all keys. The keys that wait take turns. Returns the function that releases the
- * slot; undefined if this key has too many waiting.
+ * Limits how many may run at once, over all keys. The keys that wait take turns, and so do the parts of a key. Returns
+ * the function that releases the slot; undefined if this key, or this part of it, has too many waiting.
  */
-export function createFairLimit(maxRunning: number, maxWaiting: number) {
-  const waiting = new Map<string, (() => void)[]>();
+export function createFairLimit(maxRunning: number, maxWaiting: number, maxWaitingOfPart = maxWaiting) {
+  const waiting = new Map<string, Map<string, (() => void)[]>>();
   let running = 0;
 
   function release(): void {
     const [first] = waiting;
     if (first === undefined) return void running--;
-    const [key, queue] = first;
+    const [key, parts] = first;
+    const [part, queue] = parts.entries().next().value ?? ['', []];
     const next = queue.shift();
-    // Behind the others, which have their turn first.
-    waiting.delete(key);
-    if (queue.length > 0) waiting.set(key, queue);
+    moveBack(parts, part, queue, queue.length);
+    moveBack(waiting, key, parts, parts.size);
     next?.();
   }
 
-  return async function acquire(key: string): Promise<(() => void) | undefined> {
+  return async function acquire(key: string, part = ''): Promise<(() => void) | undefined> {
     if (running < maxRunning) {
       running++;
       return release;
     }
-    const queue = waiting.get(key) ?? [];
-    if (queue.length >= maxWaiting) return undefined;
-    waiting.set(key, queue);
+    const parts = waiting.get(key) ?? new Map<string, (() => void)[]>();
+    const queue = parts.get(part) ?? [];
+    const ofKey = [...parts.values()].reduce((sum, { length }) => sum + length, 0);
+    if (ofKey >= maxWaiting || queue.length >= maxWaitingOfPart) return undefined;
+    waiting.set(key, parts.set(part, queue));
     await new Promise<void>((resolve) => queue.push(resolve));
     return release;
   };
+}
+
+/** Moves an entry behind the others, which have their turn first. One with nothing left is removed. */
+function moveBack<Value>(entries: Map<string, Value>, key: string, value: Value, left: number): void {
+  entries.delete(key);
+  if (left > 0) entries.set(key, value);
 }
 
 /** Runs work exclusively for each key, in order; different keys do not wait for each other. */

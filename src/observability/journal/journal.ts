@@ -1,5 +1,4 @@
-import { AmbitError } from '../../errors.ts';
-import { createFairLimit } from '../../lib/async/mutex.ts';
+import { createReaderTurns, type Reader } from '../../lib/async/reader-turns.ts';
 import type { Log } from '../log/log.ts';
 import { scrubSecrets } from '../log/scrub.ts';
 import { createAppender, type JournalLoss } from './appender.ts';
@@ -63,10 +62,16 @@ export interface JournalEntry {
   [field: string]: string | number | boolean | undefined;
 }
 
-interface ReaderQuery extends PageQuery {
-  /** The credential that asks. Readers take turns. */
-  readonly reader?: string | undefined;
+interface ReaderQuery extends PageQuery, Reader {}
+
+/** The reader of numbers. */
+interface StatisticsReader extends Reader {
+  /** Aborted when nobody waits for the numbers any more. Then they are not complete. */
+  readonly signal?: AbortSignal | undefined;
 }
+
+/** A query, or a function that finds it out when it is the turn of the reader. */
+type InTurn<Query> = Query | (() => Promise<Query>);
 
 export interface Journal {
   record(entry: JournalEntry): void;
@@ -74,9 +79,9 @@ export interface Journal {
   /** Reads the recorded calls of a session, newest first. */
   calls(sessionId: string, wanted: ReaderQuery): Promise<CallsPage>;
   /** Reads the entries that match the filter, newest first, also those of other processes. */
-  search(filter: EntryFilter, wanted: ReaderQuery): Promise<EntriesPage>;
+  search(filter: InTurn<EntryFilter>, wanted: ReaderQuery): Promise<EntriesPage>;
   /** Counts the entries of a time range, also those of other processes. */
-  statistics(query: StatisticsQuery): Promise<Statistics>;
+  statistics(query: InTurn<StatisticsQuery>, asked?: StatisticsReader): Promise<Statistics>;
   /** Resolves when everything recorded so far is in the file. */
   close(): Promise<void>;
 }
@@ -87,15 +92,15 @@ const maxWaitingCalls = 1000;
 const maxEntryLength = 8192;
 const maxTextLength = 2048;
 const checkAgeMs = 3_600_000;
-/** The most pages that are read at once, since calls wait meanwhile, and the most of one reader that wait for that. */
-const [maxReads, maxWaitingReads] = [2, 16];
 
 /** Opens a file of JSON lines. Lines are collected for some milliseconds, and so written in large chunks. */
 export function openJournal(file: string, log: Pick<Log, 'warn'>, options: JournalOptions = {}): Journal {
   const current = openJournalFile(file, log, deleteOld, options);
   const appender = createAppender(current, log, (loss) => formatLoss(loss, timestamp()));
   const statistics = createStatisticsThread(file);
-  const acquireRead = createFairLimit(maxReads, maxWaitingReads);
+  // Calls wait while a page is read. Statistics are read by a thread, which pages shall not wait for.
+  const runSearch = createReaderTurns('Too many searches of the journal wait.');
+  const runCount = createReaderTurns('Too many requests for statistics wait.');
   let lines = '';
   /** Calls whose lines are not formatted yet. */
   let waiting: TimedCall[] = [];
@@ -167,12 +172,9 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>, options: Journ
   // Without new lines no file is closed, but old ones still reach their age.
   const ageTimer = setInterval(deleteOld, checkAgeMs).unref();
 
-  async function readInTurn<T>({ reader = '' }: ReaderQuery, read: () => Promise<T>): Promise<T> {
-    // The newest entries are asked for most.
+  /** The newest entries are asked for most. */
+  async function flushForReader(): Promise<void> {
     if (!closed) await flush();
-    const release = await acquireRead(reader);
-    if (release === undefined) throw new AmbitError('OVERLOADED', { what: 'Too many searches of the journal wait.' });
-    return read().finally(release);
   }
 
   return {
@@ -186,12 +188,26 @@ export function openJournal(file: string, log: Pick<Log, 'warn'>, options: Journ
       if (waiting.length === maxWaitingCalls || hasLongText(call)) formatCalls();
       flushSoon();
     },
-    calls: (sessionId, wanted) => readInTurn(wanted, () => readCalls(file, sessionId, wanted)),
-    search: (filter, wanted) => readInTurn(wanted, () => searchEntries(file, filter, wanted)),
-    async statistics(query) {
-      if (!closed) await flush();
-      return statistics.read(query);
-    },
+    calls: (sessionId, wanted) =>
+      runSearch(wanted, async () => {
+        await flushForReader();
+        return readCalls(file, sessionId, wanted);
+      }),
+    search: (filter, wanted) =>
+      runSearch(wanted, async () => {
+        // For a reader that has left, nothing is looked up.
+        const isLookedUp = typeof filter === 'function';
+        if (isLookedUp && wanted.signal?.aborted === true) return { entries: [], next: null, unreadable: 0 };
+        const found = isLookedUp ? await filter() : filter;
+        await flushForReader();
+        return searchEntries(file, found, wanted);
+      }),
+    statistics: (query, asked = {}) =>
+      runCount(asked, async () => {
+        const found = typeof query === 'function' ? await query() : query;
+        await flushForReader();
+        return statistics.read(found, asked.signal);
+      }),
     async close() {
       if (closed) return;
       closed = true;

@@ -8,7 +8,7 @@ import { claimDataDir, findExposureAbove } from '../../lib/fs/private-files.ts';
 import { writeAtomically } from '../../lib/fs/write-atomically.ts';
 import { toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import { type ApprovedTexts, createApprovedTexts } from './approved-texts.ts';
-import { createFileHashes } from './file-hashes.ts';
+import { createFileHashes, type WantedSignal } from './file-hashes.ts';
 import { findPinProblem, type PinOptions, type ToolPins } from './pinned-tools.ts';
 import {
   type ApprovableServer,
@@ -45,15 +45,15 @@ interface ApprovalView {
 export interface Approvals {
   /** Checks the files as they are now; cheap while nothing has changed. Servers of the operator are approved. */
   check(server: ApprovableServer): ApprovalVerdict;
-  /** The same, reading changed files in pieces: for callers that nobody has to wait for. */
-  checkInPieces(server: ApprovableServer): Promise<ApprovalVerdict>;
+  /** The same, reading changed files in pieces: for callers that nobody has to wait for. Not after an abort. */
+  checkInPieces(server: ApprovableServer, signal?: WantedSignal): Promise<ApprovalVerdict>;
   /** Approves a server as it is, or as it was shown to the person who approved it. Tools are pinned again. */
   approve(server: ApprovableServer, shown?: ServerPins): Promise<void>;
   /**
    * The pins that an approval would have now. Files are read in pieces, between which other work goes on. Those of the
-   * operator's servers are not read, because they need no approval.
+   * operator's servers are not read, because they need no approval. Once the signal is aborted, the pins are incomplete.
    */
-  preview(server: ApprovableServer): Promise<ServerPins>;
+  preview(server: ApprovableServer, signal?: WantedSignal): Promise<ServerPins>;
   /**
    * Pins the tools of an approved server, and keeps their texts. Existing pins stay, unless `replace` is set. Throws
    * SERVER_NOT_APPROVED when there are too many tools.
@@ -91,10 +91,10 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
   let last: ApprovedServers = {};
   let revision = 0;
 
-  const preview = async (server: ApprovableServer) =>
+  const preview = async (server: ApprovableServer, signal?: WantedSignal) =>
     server.source === 'operator'
       ? locateServer(server, searchPath, options.fetchedPackage)
-      : readPinsInPieces(server, files, searchPath, options.fetchedPackage);
+      : readPinsInPieces(server, files, searchPath, options.fetchedPackage, signal);
 
   /** Changes the file under its lock, so that approvals of other processes stay. */
   async function updateFile(alter: (servers: ApprovedServers) => ApprovedServers): Promise<void> {
@@ -135,9 +135,9 @@ export function createApprovals(options: ApprovalsOptions): Approvals {
       return judgePins(basis.pinned, readServerPins(server, read, searchPath, options.fetchedPackage));
     },
 
-    async checkInPieces(server) {
+    async checkInPieces(server, signal) {
       const basis = findBasis(file, server);
-      return 'verdict' in basis ? basis.verdict : judgePins(basis.pinned, await preview(server));
+      return 'verdict' in basis ? basis.verdict : judgePins(basis.pinned, await preview(server, signal));
     },
 
     async approve(server, given) {

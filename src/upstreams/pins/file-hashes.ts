@@ -1,5 +1,14 @@
 import { createHash, type Hash } from 'node:crypto';
-import { type BigIntStats, closeSync, constants, fstatSync, openSync, readSync, realpathSync } from 'node:fs';
+import {
+  type BigIntStats,
+  closeSync,
+  constants,
+  fstatSync,
+  lstatSync,
+  openSync,
+  readSync,
+  realpathSync,
+} from 'node:fs';
 import { open } from 'node:fs/promises';
 import { createMutex } from '../../lib/async/mutex.ts';
 
@@ -18,9 +27,15 @@ export interface FileHashes {
    * hashes by path, it reads no file that must differ from them: a new one, or one of another size.
    */
   reader(approved?: ReadonlyMap<string, string | undefined>): HashFile;
-  /** The same for these files. They are read in pieces, between which other work goes on. */
-  readInPieces(paths: Iterable<string>): Promise<HashFile>;
+  /**
+   * The same for these files. They are read in pieces, between which other work goes on. A file
+   * that nobody waits for any more is not read to its end.
+   */
+  readInPieces(paths: Iterable<string>, signal?: WantedSignal): Promise<HashFile>;
 }
+
+/** Aborted when nobody waits for the hashes any more. */
+export type WantedSignal = Pick<AbortSignal, 'aborted'>;
 
 /** The size of all pinned files of a server together. Whoever may write to one could otherwise hold up every session. */
 export const maxPinnedBytes = 256 << 20;
@@ -40,10 +55,17 @@ interface Budget {
   readonly counted: Set<string>;
 }
 
+/** The read of a file that has not begun yet, and the signals of all who wait for it. */
+interface DueRead {
+  readonly signals: (WantedSignal | undefined)[];
+  readonly result: Promise<ReturnType<HashFile>>;
+}
+
 export function createFileHashes(now: () => number = Date.now): FileHashes {
   const known = new Map<string, { readonly stamp: string; readonly hashed: HashedFile }>();
   /** The sizes of contents by hash. */
   const sizes = new Map<string, bigint>();
+  const due = new Map<string, DueRead>();
   const lock = createMutex();
 
   /** Answers without reading where it can; undefined if the content must be read. */
@@ -97,16 +119,49 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
     }
   }
 
-  async function hashInPieces(path: string, budget: Budget): Promise<ReturnType<HashFile>> {
-    const opened = await openResolved(path);
-    if (opened === undefined) return undefined;
-    const { real, handle } = opened;
+  async function hashInPieces(path: string, budget: Budget, signal: WantedSignal | undefined) {
+    const found = findFile(path);
+    if (found === undefined) return undefined;
+    const recalled = recall(found.real, found.facts, budget);
+    return recalled === undefined ? joinRead(found.real, signal) : recalled.hashed;
+  }
+
+  /** Joins the read of a file that others wait for. Not one that has begun: the file may have changed since. */
+  function joinRead(real: string, signal: WantedSignal | undefined): Promise<ReturnType<HashFile>> {
+    const known = due.get(real);
+    if (known !== undefined) {
+      known.signals.push(signal);
+      return known.result;
+    }
+    const signals = [signal];
+    const result = readInTurn(real, () => signals.some((each) => each?.aborted !== true));
+    due.set(real, { signals, result });
+    return result;
+  }
+
+  /** One at a time: the pieces of many files at once would hold up others as much as one large piece. */
+  async function readInTurn(real: string, isWanted: () => boolean): Promise<ReturnType<HashFile>> {
+    const release = await lock();
+    due.delete(real);
+    try {
+      return isWanted() ? await readContent(real, isWanted) : undefined;
+    } finally {
+      release();
+    }
+  }
+
+  async function readContent(real: string, isWanted: () => boolean): Promise<ReturnType<HashFile>> {
+    const handle = await open(real, openFlags);
     try {
       const before = await handle.stat({ bigint: true });
-      const recalled = recall(real, before, budget);
+      // It may have been read, or replaced, since it was asked for.
+      const recalled = recall(real, before, createBudget());
       if (recalled !== undefined) return recalled.hashed;
       const content = createContentHash();
-      while (content.wantsMore) content.add((await handle.read(content.chunk, 0, chunkBytes, null)).bytesRead);
+      while (content.wantsMore) {
+        if (!isWanted()) return undefined;
+        content.add((await handle.read(content.chunk, 0, chunkBytes, null)).bytesRead);
+      }
       const sha256 = content.finish();
       if (sha256 === undefined) return 'too large';
       return remember({ real, sha256 }, before, await handle.stat({ bigint: true }));
@@ -121,15 +176,12 @@ export function createFileHashes(now: () => number = Date.now): FileHashes {
       return (path) => hashNow(path, budget, approved);
     },
 
-    async readInPieces(paths) {
+    async readInPieces(paths, signal) {
       const budget = createBudget();
       const found = new Map<string, ReturnType<HashFile>>();
-      // One at a time: the pieces of many requests at once would hold up others as much as one large piece.
-      const release = await lock();
-      try {
-        for (const path of new Set(paths)) found.set(path, await hashInPieces(path, budget).catch(() => undefined));
-      } finally {
-        release();
+      for (const path of new Set(paths)) {
+        if (signal?.aborted === true) break;
+        found.set(path, await hashInPieces(path, budget, signal).catch(() => undefined));
       }
       return (path) => found.get(path);
     },
@@ -146,10 +198,11 @@ function takeFrom(budget: Budget, real: string, size: number): boolean {
   return true;
 }
 
-async function openResolved(path: string) {
+/** Finds the file that a path leads to, without a descriptor: many may wait at once. */
+function findFile(path: string): { readonly real: string; readonly facts: BigIntStats } | undefined {
   try {
     const real = realpathSync.native(path);
-    return { real, handle: await open(real, openFlags) };
+    return { real, facts: lstatSync(real, { bigint: true }) };
   } catch {
     return undefined;
   }

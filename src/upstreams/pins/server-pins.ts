@@ -5,7 +5,7 @@ import { findExposure } from '../../lib/fs/private-files.ts';
 import { hashValues, sha256Hex, toCanonicalJson } from '../../lib/json/canonical-json.ts';
 import { escapeControls } from '../../lib/text/escape-controls.ts';
 import type { HttpServer, StdioServer } from '../definition.ts';
-import { type FileHashes, type HashFile, isScript, maxPinnedBytes } from './file-hashes.ts';
+import { type FileHashes, type HashFile, isScript, maxPinnedBytes, type WantedSignal } from './file-hashes.ts';
 import {
   findArgFiles,
   findCodeOption,
@@ -89,10 +89,11 @@ export async function readPinsInPieces(
   files: FileHashes,
   searchPath: string | undefined,
   fetched?: FindFetchedPackage,
+  signal?: WantedSignal,
 ): Promise<ServerPins> {
   const paths: string[] = [];
   readServerPins(server, (path) => void paths.push(path), searchPath);
-  return readServerPins(server, await files.readInPieces(paths), searchPath, fetched);
+  return readServerPins(server, await files.readInPieces(paths, signal), searchPath, fetched);
 }
 
 /** Reads the pins of a server as it is now, files included. */

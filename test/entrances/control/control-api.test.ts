@@ -7,8 +7,10 @@ import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../../src/config/load/load.ts';
 import { createControlApi } from '../../../src/entrances/control/control-api.ts';
 import { type ControlCaller, localCaller } from '../../../src/entrances/control/route.ts';
+import { AmbitError } from '../../../src/errors.ts';
 import { openGateway } from '../../../src/gateway/assembly/open-gateway.ts';
 import type { Gateway } from '../../../src/gateway/gateway.ts';
+import type { Reader } from '../../../src/lib/async/reader-turns.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'ambit-api-'));
 let gateway: Gateway;
@@ -131,4 +133,46 @@ test('S7: viewers leave places among the readers of events for admins', async ()
   expect(await countOpened('viewer', 'ada', 20, 'console-of-ada')).toBe(16);
   expect([await countOpened('viewer', 'ada', 50), await countOpened('viewer', 'bob', 70)]).toEqual([48, 32]);
   expect(await countOpened('admin', 'eve', 33)).toBe(32);
+});
+
+test('S7: a refused request looks up no session, and a person is one reader with all consoles', async () => {
+  const asked: object[] = [];
+  const refuse = (_query: unknown, asReader: object) => {
+    const { reader, console } = asReader as Reader;
+    asked.push({ reader, console });
+    return Promise.reject(new AmbitError('OVERLOADED'));
+  };
+  const lookUp = () => {
+    throw new Error('a look-up for a refused request');
+  };
+  const sessions = { find: lookUp, list: lookUp, whyGone: async () => 'ended' };
+  const refusing = Object.create(gateway, {
+    searchJournal: { value: refuse },
+    readStatistics: { value: refuse },
+    sessions: { value: sessions },
+    endedSessions: { value: { list: lookUp, listInTurn: refuse } },
+    openServers: {
+      value: async () => ({ describe: (_name: string, _role: string, asReader: object) => refuse('', asReader) }),
+    },
+  }) as Gateway;
+  const caller: ControlCaller = { role: 'viewer', by: 'ada', consoleId: 'one' };
+  const callers = [
+    caller,
+    { ...caller, consoleId: 'two' },
+    { ...caller, role: 'admin' as const, consoleId: undefined },
+  ];
+  let current = caller;
+  const port = await serve(refusing, () => current);
+  for (const path of ['journal?session=shift', 'stats?session=shift', 'sessions/ended?name=shift', 'servers/notes']) {
+    for (const each of callers) {
+      current = each;
+      const response = await fetch(`http://127.0.0.1:${port}/api/v1/${path}`);
+      expect([path, response.status]).toEqual([path, 503]);
+    }
+    expect(asked.splice(0)).toEqual([
+      { reader: 'viewer ada', console: 'one' },
+      { reader: 'viewer ada', console: 'two' },
+      { reader: 'admin ada', console: undefined },
+    ]);
+  }
 });

@@ -124,6 +124,26 @@ describe('sessions that have ended', () => {
     expect((await all.list()).ids).toEqual(['namesake-session', 'other-user-session']);
   });
 
+  test('S7: are listed for one reader after the other, and not for a client that has left or that asks too often', async () => {
+    const all = openEnded();
+    await all.end('only-one', { name: 'shift' });
+    await all.list();
+    const questions = vi.spyOn(all.store.documents, 'list');
+    const leaving = new AbortController();
+    const ask = (reader: string, signal?: AbortSignal) =>
+      all.ended.listInTurn({ name: 'shift', limit: 10, signal }, { reader });
+    await ask('ada');
+    const once = questions.mock.calls.length;
+    const crowd = Array.from({ length: 30 }, (_, i) => ask('ada', i < 2 ? undefined : leaving.signal));
+    const other = ask('bob');
+    leaving.abort();
+    const found = await Promise.allSettled(crowd);
+    expect(found.map(({ status }) => status).lastIndexOf('fulfilled')).toBe(17);
+    expect(found.at(-1)).toMatchObject({ reason: { code: 'OVERLOADED' } });
+    expect((await other).sessions.map(({ id }) => id)).toEqual(['only-one']);
+    expect(questions.mock.calls.length).toBe(4 * once);
+  });
+
   test('are written at the end of the process', async () => {
     const all = openEnded();
     await all.end('last-session');

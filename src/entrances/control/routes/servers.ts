@@ -5,11 +5,12 @@ import { AmbitError, isAmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import type { ServerLogLine, ServerLogs, ServerOverview } from '../../../gateway/server-activity.ts';
 import { entryKinds } from '../../../observability/journal/journal.ts';
+import type { EntryFilter } from '../../../observability/journal/read-entries.ts';
 import { manifest } from '../../../package-paths.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
 import type { Page } from '../../../stores/store.ts';
 import { hideLargeFile } from '../../../upstreams/pins/server-pins.ts';
-import { type ControlCaller, defineRoute, hasRole, nameCredential, type RouteRequest } from '../route.ts';
+import { type ControlCaller, defineRoute, hasRole, nameReader, type RouteRequest } from '../route.ts';
 import { findRecord, journalPageQuery } from './sessions.ts';
 
 const shortIdLength = 8;
@@ -86,7 +87,7 @@ export const serverRoutes = {
     role: 'viewer',
     summary: 'Searches the journal, newest lines first',
     description:
-      'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Two requests are read at once; others wait, up to 16 for each credential, and more are refused with OVERLOADED. The page "Journal" describes the lines.',
+      'One request reads up to 16 MB of the journal, so a page can be empty although "next" is set. Two requests are read at once; others wait, up to 64 for each person and 16 for each console, and more are refused with OVERLOADED. The page "Journal" describes the lines.',
     query: journalQuery,
     returns: 'A page of journal lines',
     answer: 'journalPage',
@@ -97,8 +98,8 @@ export const serverRoutes = {
     summary: 'Lists the servers of the configuration with their state',
     returns: 'The servers',
     answer: 'servers',
-    handle: async (gateway, { caller }) => ({
-      servers: (await gateway.listServers()).map((each) => showOverview(each, caller)),
+    handle: async (gateway, { caller, signal }) => ({
+      servers: (await gateway.listServers(signal)).map((each) => showOverview(each, caller)),
     }),
   }),
   'GET /api/v1/servers/{id}/logs': defineRoute({
@@ -134,9 +135,9 @@ function hideArgument(line: string, how: string): string {
 
 const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { readonly version: string };
 
-async function describeStatus(gateway: Operator, { address }: RouteRequest) {
+async function describeStatus(gateway: Operator, { address, signal }: RouteRequest) {
   const { running, paths, config } = gateway;
-  const [servers, sessions] = await Promise.all([gateway.listServers(), countSessions(gateway)]);
+  const [servers, sessions] = await Promise.all([gateway.listServers(signal), countSessions(gateway)]);
   const states: Record<string, number> = {};
   for (const { state } of servers) if (state !== null) states[state] = (states[state] ?? 0) + 1;
   return {
@@ -186,25 +187,38 @@ async function countSessions({ sessions }: Operator) {
 async function searchJournal(gateway: Operator, asked: RouteRequest<{ query: typeof journalQuery }>) {
   const { query, caller, signal } = asked;
   const { limit, before, session, ...filter } = query;
-  const page = { limit, before, signal, reader: nameCredential(caller) };
+  const page = { limit, before, signal, ...nameReader(caller) };
   if (session === undefined) return gateway.searchJournal(filter, page);
-  // The journal is most needed when the store cannot be reached.
+  // A search that is refused, or whose client leaves while it waits, looks nothing up.
+  return gateway.searchJournal(async () => ({ ...filter, ...(await findSessions(gateway, session, asked)) }), page);
+}
+
+/** Finds the sessions that a reference means. The journal is most needed when the store cannot be reached. */
+async function findSessions(
+  gateway: Operator,
+  session: string,
+  { query: { since }, signal }: RouteRequest<{ query: typeof journalQuery }>,
+): Promise<Pick<EntryFilter, 'session' | 'sessionIds'>> {
   const found = await gateway.sessions.find(session).catch(() => undefined);
-  if (found?.id === session) return gateway.searchJournal({ ...filter, session }, page);
-  const ended = await findEnded(gateway, session, filter.since).catch(() => []);
+  if (found?.id === session) return { session };
+  const ended = await findEnded(gateway, session, since, signal).catch(() => []);
   const live = found === undefined ? await findLive(gateway, session).catch(() => []) : [found];
   const named = [...live.filter(({ name }) => name === session).map(({ id }) => id), ...ended];
   // A name comes before the beginning of an id.
-  if (named.length > 0) return gateway.searchJournal({ ...filter, sessionIds: named }, page);
-  return gateway.searchJournal({ ...filter, session: found?.id ?? session }, page);
+  return named.length > 0 ? { sessionIds: named } : { session: found?.id ?? session };
 }
 
 /** The time after its end in which lines of a session are written: its processes and its folder go last. */
 const lateMs = 3_600_000;
 
-async function findEnded(gateway: Operator, name: string, since: string | undefined): Promise<string[]> {
+async function findEnded(
+  gateway: Operator,
+  name: string,
+  since: string | undefined,
+  signal: AbortSignal | undefined,
+): Promise<string[]> {
   const from = since === undefined ? undefined : Date.parse(since) - lateMs;
-  const { sessions } = await gateway.endedSessions.list({ name, since: from, limit: 1000 });
+  const { sessions } = await gateway.endedSessions.list({ name, since: from, limit: 1000, signal });
   return sessions.map(({ id }) => id);
 }
 

@@ -3,7 +3,7 @@ import type { Operator } from '../../../gateway/gateway.ts';
 import { sessionViewOf } from '../../../sessions/session.ts';
 import type { Limits } from '../../../stores/admission.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, type RouteRequest, showSession } from '../route.ts';
+import { defineRoute, nameReader, type RouteRequest, showSession } from '../route.ts';
 
 const includable = ['activity', 'usage'] as const;
 type Included = (typeof includable)[number];
@@ -85,7 +85,7 @@ export const sessionListRoutes = {
     role: 'viewer',
     summary: 'Lists the sessions that ended in the last 30 days, newest first',
     description:
-      'At most 10,000 sessions are listed for each day (UTC): the ones that ended last. The session of a removed user is not listed. To show a live session that is named "ended", use its id.',
+      'At most 10,000 sessions are listed for each day (UTC): the ones that ended last. The session of a removed user is not listed. To show a live session that is named "ended", use its id. Two requests are answered at once; others wait like searches of the journal, and more are refused with OVERLOADED.',
     query: endedQuery,
     returns: 'A page of ended sessions',
     answer: 'endedSessionsPage',
@@ -152,10 +152,14 @@ export function describeLimits({ callsPerMinute, burst, concurrentCalls, totalCa
   };
 }
 
-async function listEndedSessions(gateway: Operator, { query, caller }: RouteRequest<{ query: typeof endedQuery }>) {
+async function listEndedSessions(
+  gateway: Operator,
+  { query, caller, signal }: RouteRequest<{ query: typeof endedQuery }>,
+) {
   const { user: userId, workspace: workspaceId, since, ...rest } = query;
   const from = since === undefined ? undefined : Date.parse(since);
-  const { sessions, next } = await gateway.endedSessions.list({ userId, workspaceId, since: from, ...rest });
+  const filter = { userId, workspaceId, since: from, signal, ...rest };
+  const { sessions, next } = await gateway.endedSessions.listInTurn(filter, nameReader(caller));
   return {
     sessions: sessions.map(({ createdAt, endedAt, ...each }) => ({
       ...showSession(each, caller),

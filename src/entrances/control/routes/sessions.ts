@@ -13,7 +13,7 @@ import { isSuppliedId, type Session, sessionViewOf } from '../../../sessions/ses
 import { jsonSchema, limitsSchema, stringListSchema } from '../../../sessions/session-schema.ts';
 import { listForMatch, matchSession } from '../../../sessions/tools/reach.ts';
 import type { SessionRecord } from '../../../stores/record.ts';
-import { defineRoute, nameCredential, type RouteRequest, showSession } from '../route.ts';
+import { defineRoute, nameReader, type RouteRequest, showSession } from '../route.ts';
 import { describeLimits } from './session-lists.ts';
 
 const sessionParameter = 'Id of the session, a unique name, or a unique prefix of the id.';
@@ -202,7 +202,7 @@ export const sessionRoutes = {
     async handle(gateway, { parameter, query, caller, signal }) {
       const isGone = isSuppliedId(parameter) && (await gateway.sessions.whyGone(parameter)) !== undefined;
       const id = isGone ? parameter : (await findRecord(gateway, parameter)).id;
-      return gateway.calls(id, { ...query, signal, reader: nameCredential(caller) });
+      return gateway.calls(id, { ...query, signal, ...nameReader(caller) });
     },
   }),
   'POST /api/v1/sessions/{id}/explain': defineRoute({

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AmbitError } from '../../../errors.ts';
 import type { Operator } from '../../../gateway/gateway.ts';
 import { completeRange } from '../../../observability/journal/statistics/statistics.ts';
-import { defineRoute, type RouteRequest } from '../route.ts';
+import { defineRoute, nameReader, type RouteRequest } from '../route.ts';
 import { instant } from './servers.ts';
 import { findRecord } from './sessions.ts';
 
@@ -41,7 +41,7 @@ export const statisticsRoutes = {
     role: 'viewer',
     summary: 'Counts calls, refusals and processes over time',
     description:
-      'The numbers come from the journal. A step has at least one minute, and there are at most 120 steps. Durations are exact to 5 %.',
+      'The numbers come from the journal. A step has at least one minute, and there are at most 120 steps. Durations are exact to 5 %. Two requests are answered at once; others wait like searches of the journal, and more are refused with OVERLOADED.',
     query: statisticsQuery,
     returns: 'The numbers',
     answer: 'statistics',
@@ -61,9 +61,16 @@ async function listProcesses(gateway: Operator, { query }: RouteRequest<{ query:
   return { processes: running.listProcesses({ sessionId, server }) };
 }
 
-async function readStatistics(gateway: Operator, { query }: RouteRequest<{ query: typeof statisticsQuery }>) {
+function readStatistics(gateway: Operator, asked: RouteRequest<{ query: typeof statisticsQuery }>) {
+  const { query, caller, signal } = asked;
   const { session } = query;
-  // The journal is most needed when the store cannot be reached.
-  const named = session === undefined ? undefined : await gateway.sessions.find(session).catch(() => undefined);
-  return gateway.readStatistics({ ...completeRange(query), session: named?.id ?? session });
+  const range = completeRange(query);
+  const asReader = { signal, ...nameReader(caller) };
+  if (session === undefined) return gateway.readStatistics(range, asReader);
+  return gateway.readStatistics(async () => {
+    // The journal is most needed when the store cannot be reached.
+    const isGone = signal?.aborted === true;
+    const named = isGone ? undefined : await gateway.sessions.find(session).catch(() => undefined);
+    return { ...range, session: named?.id ?? session };
+  }, asReader);
 }

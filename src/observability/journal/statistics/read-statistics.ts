@@ -9,7 +9,8 @@ import { type FileVersion, loadSummary, removeOrphans, saveSummary } from './sum
 import type { Tally } from './tally.ts';
 
 export interface StatisticsReader {
-  read(query: StatisticsQuery): Promise<Statistics>;
+  /** Ends early when the signal is aborted. Then the answer is not complete. */
+  read(query: StatisticsQuery, gone?: AbortSignal): Promise<Statistics>;
 }
 
 /** A journal file, as it was found in the folder. */
@@ -73,7 +74,7 @@ export function createStatisticsReader(file: string): StatisticsReader {
   }
 
   return {
-    async read(query) {
+    async read(query, gone) {
       const range = chooseSteps(query);
       const { session } = query;
       const mark =
@@ -89,10 +90,13 @@ export function createStatisticsReader(file: string): StatisticsReader {
         );
       const waiting = new AbortController();
       const { signal } = waiting;
-      const isWanted = () => session === undefined || !signal.aborted || bySession.get(session) === counts;
+      // The numbers of all sessions are read once for everybody.
+      const isWanted = () =>
+        session === undefined || (gone?.aborted !== true && (!signal.aborted || bySession.get(session) === counts));
       const read = () => readFiles(wanted, counts, { mark, isWanted });
       const reading = session === undefined ? read() : readInTurn(read);
-      const timeUp = delay(query.maxWaitMs ?? maxWaitMs, undefined, { signal }).catch(() => {});
+      const ended = gone === undefined ? signal : AbortSignal.any([signal, gone]);
+      const timeUp = delay(query.maxWaitMs ?? maxWaitMs, undefined, { signal: ended }).catch(() => {});
       await Promise.race([reading, timeUp]).finally(() => waiting.abort());
       reading.catch(() => {});
       const complete = wanted.every(({ inode, size }) => (counts.get(inode)?.readSize ?? 0) >= size);

@@ -1,11 +1,12 @@
 import { Worker } from 'node:worker_threads';
 import { statisticsProgram } from '../../../package-paths.ts';
-import type { Statistics, StatisticsQuery } from './statistics.ts';
+import { chooseSteps, composeStatistics, type Statistics, type StatisticsQuery } from './statistics.ts';
 import type { StatisticsReply, StatisticsRequest } from './statistics-worker.ts';
 
 /** The thread that reads the journal for statistics. It is started on first use, and ends when it is idle. */
 export interface StatisticsThread {
-  read(query: StatisticsQuery): Promise<Statistics>;
+  /** Reads until the signal is aborted. What was not read until then is not counted. */
+  read(query: StatisticsQuery, signal?: AbortSignal): Promise<Statistics>;
   close(): Promise<void>;
 }
 
@@ -64,14 +65,18 @@ export function createStatisticsThread(file: string): StatisticsThread {
   }
 
   return {
-    read(query) {
+    read(query, signal) {
+      if (signal?.aborted === true) return Promise.resolve(composeStatistics([], chooseSteps(query), false));
       worker ??= start();
       const running = worker;
       const number = ++count;
-      return new Promise((resolve, reject) => {
+      const cancel = () => running.postMessage({ number } satisfies StatisticsRequest);
+      signal?.addEventListener('abort', cancel, { once: true });
+      const answered = new Promise<Statistics>((resolve, reject) => {
         pending.set(number, { resolve, reject });
         running.postMessage({ number, query } satisfies StatisticsRequest);
       });
+      return answered.finally(() => signal?.removeEventListener('abort', cancel));
     },
     async close() {
       if (worker !== undefined) await stop(worker, 'The journal is closed.');

@@ -4,7 +4,8 @@ import type { Statistics, StatisticsQuery } from './statistics.ts';
 
 export interface StatisticsRequest {
   readonly number: number;
-  readonly query: StatisticsQuery;
+  /** Left out if nobody waits for the answer to this number any more. */
+  readonly query?: StatisticsQuery;
 }
 
 export interface StatisticsReply {
@@ -15,11 +16,16 @@ export interface StatisticsReply {
 
 /** This program reads the journal in a thread of its own: counting a large journal takes seconds of a processor. */
 const reader = createStatisticsReader(String(workerData));
+const reads = new Map<number, AbortController>();
 
 parentPort?.on('message', async ({ number, query }: StatisticsRequest) => {
-  const reply = await reader.read(query).then(
+  if (query === undefined) return reads.get(number)?.abort();
+  const controller = new AbortController();
+  reads.set(number, controller);
+  const reply = await reader.read(query, controller.signal).then(
     (result): StatisticsReply => ({ number, result }),
     (error: unknown): StatisticsReply => ({ number, error: String((error as Error)?.message ?? error) }),
   );
+  reads.delete(number);
   parentPort?.postMessage(reply);
 });
