@@ -19,7 +19,7 @@ export const canChange = own.uid === 0;
 /** Scripts and a build beside the scene, which another account can read wherever this checkout lies. */
 export function copyScripts(scene: Scene): { readonly script: (name: string) => string; readonly module: string } {
   const library = join(scene.base, 'library');
-  for (const path of ['workspaces/saferoot', 'lib/text/escape-controls.js']) {
+  for (const path of ['workspaces/saferoot', 'lib/text']) {
     cpSync(join(repository, 'build', path), join(library, path), { recursive: true });
   }
   for (const name of ['swapper.js', 'racer.js', 'asker.js']) {
