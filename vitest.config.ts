@@ -79,7 +79,7 @@ export default defineConfig({
   test: {
     globalSetup: ['test/global-setup.ts'],
     // More than the two cores of a small machine: many tests wait for processes that they have started.
-    maxWorkers: 6,
+    maxWorkers: 4,
     sequence: { sequencer: LongestFirst },
     projects: [
       {

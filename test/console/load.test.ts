@@ -6,7 +6,7 @@ import { counts, proof } from '../proof.ts';
 import { hasChromium, openBrowser } from './browser.ts';
 import { openConsole, readAdminToken } from './open-console.ts';
 
-const sessionCount = counts(300, 5000);
+const sessionCount = counts(150, 5000);
 const callsPerSecond = 200;
 /** In this time every session has made a call: until then the page learns what each of them does. */
 const warmUpMs = 30_000;

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -20,7 +20,10 @@ const configFile = join(folder, 'ambit.yaml');
 let gateway: Gateway;
 
 beforeAll(async () => {
-  const text = 'version: 1\nservers: { a: { command: x }, b: { command: x } }';
+  mkdirSync(join(folder, 'garden'));
+  const text = `version: 1
+servers: { a: { command: x }, b: { command: x } }
+workspaces: { garden: { path: garden, isolation: copy } }`;
   const { config } = await loadConfig({ text, file: configFile });
   gateway = await openGateway({ config, configFile, dataDir: join(folder, 'data'), log: { info() {}, warn() {} } });
 });
@@ -45,6 +48,19 @@ async function ask(
 }
 const openSession = async (draft: Record<string, unknown> = {}) =>
   (await ask('POST', '', { servers: ['a', 'b'], ttlSeconds: 60, ...draft })).body as { id: string; token: string };
+
+test('W3: the name of a workspace in a request about a folder never becomes a path', async () => {
+  const { id } = await openSession({ workspaceId: 'garden' });
+  expect((await ask('GET', `/${id}/diff`)).status).toBe(200);
+  for (const workspace of ['../../../outside', 'nowhere', '\0']) {
+    const merge = await ask('POST', `/${id}/merge`, { workspace });
+    const diff = await ask('GET', `/${id}/diff?workspace=${encodeURIComponent(workspace)}`);
+    const refused = { status: 400, body: { code: 'WORKSPACE_REQUIRED' } };
+    expect([merge, diff]).toMatchObject([refused, refused]);
+  }
+  expect(readdirSync(folder).filter((name) => name.includes('outside'))).toEqual([]);
+  await ask('DELETE', `/${id}`);
+});
 
 test.each([
   [{ trustLevel: 'direct' }, 403],

@@ -104,11 +104,12 @@ async function findFolder(gateway: Operator, reference: string, workspace: strin
   const { sessions, folders } = gateway;
   const record = await sessions.find(reference);
   const session = record === undefined ? undefined : sessions.get(record.id);
-  const workspaceId = workspace ?? session?.workspaceId;
-  if (session !== undefined && workspaceId !== undefined) {
-    if (workspaceId === session.workspaceId) await folders.folderFor(session);
-    return { sessionId: session.id, workspaceId };
+  const own = session?.workspaceId;
+  if (session !== undefined && own !== undefined && (workspace ?? own) === own) {
+    await folders.folderFor(session);
+    return { sessionId: session.id, workspaceId: own };
   }
+  // Only a folder that is there: the name of another workspace is any text, and would become part of a path.
   const there = folders.find(record?.id ?? reference);
   const fitting = workspace === undefined ? there : there.filter((each) => each.workspaceId === workspace);
   const [only, ...others] = fitting;
