@@ -55,10 +55,8 @@ function SessionAndAgent({ session }: { readonly session: LiveSession }) {
     <span class="session-pair" style={{ '--depth': String(Math.min(depth, maxDepth)) }}>
       <SessionName session={session} isBelow={depth > 0} />
       <span class={hasMore ? 'session-second' : 'session-second to-phone'} title={makeVisible(agent.slice(0, 300))}>
-        <span class="to-phone">
-          {trustLevel}
-          {hasMore && ' · '}
-        </span>
+        {/* Phones have no column for the trust level, and room only for the one that needs care. */}
+        {trustLevel === 'direct' && <span class="to-phone">direct{hasMore && ' · '}</span>}
         {parentId !== null && 'child'}
         {parentId !== null && (children > 0 || agent !== '') && ' · '}
         {children > 0 && <a href={hrefOf(['sessions'], { family: id })}>{plural(children, 'child', 'children')}</a>}

@@ -149,7 +149,9 @@ describe.runIf(hasChromium())('the lists of the console', () => {
         session: [
           name ?? id.slice(0, 8),
           // Only phones show the trust level here.
-          [trustLevel, parentId !== null && 'child', children === 1 && '1 child', agentId].filter(Boolean).join(' · '),
+          [trustLevel === 'direct' && 'direct', parentId !== null && 'child', children === 1 && '1 child', agentId]
+            .filter(Boolean)
+            .join(' · '),
         ],
         cells: [
           `${userId}, ${workspaceId ?? 'no workspace'}`,

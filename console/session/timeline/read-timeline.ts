@@ -52,15 +52,16 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
 
   useEffect(() => {
     const controller = new AbortController();
-    const known = new Map<string, JournalEntry>();
+    let known: ReadonlyMap<string, JournalEntry> = new Map();
     /** Starts and ends of processes: they may be older than the span in which the process runs. */
     const processes = new Map<string, JournalEntry>();
     let newest = '';
     const add = (found: readonly JournalEntry[]) => {
-      for (const entry of found) {
-        known.set(JSON.stringify(entry), entry);
-        if (entry.time > newest) newest = entry.time;
-      }
+      const fresh = found.map((entry) => [JSON.stringify(entry), entry] as const).filter(([key]) => !known.has(key));
+      // Of lines with the same time, the later ones stand first: new lines before the known ones, older pages behind them.
+      const isNewer = newest !== '' && fresh.every(([, { time }]) => time >= newest);
+      known = new Map(isNewer ? [...fresh, ...known] : [...known, ...fresh]);
+      for (const { time } of found) if (time > newest) newest = time;
       addSessionNames(found.flatMap(readName));
       const start = new Date(latest.current.from).toISOString();
       const sorted = [...known.values()].sort(newestFirst);
@@ -69,7 +70,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       const older = [...processes].filter(([key]) => !known.has(key)).map(([, entry]) => entry);
       entries.value = [...shown, ...older].sort(newestFirst);
       if (known.size <= maxEntries + pageSize) return;
-      for (const [key, { time }] of known) if (time < start) known.delete(key);
+      known = new Map([...known].filter(([, { time }]) => time >= start));
     };
     const readSpan = async (since: number) => {
       const span = { since: new Date(since).toISOString(), ...spanEnd(latest.current.until) };

@@ -78,7 +78,7 @@ export function Timeline({ id, since, until, activity = null, after }: TimelineP
           label="Kind"
           options={[['', 'All'], ...lanes.map(({ name, label }) => [name, label] as const)]}
         />
-        <TextFilter name="find" label="Text" placeholder="Tool or path" />
+        <TextFilter name="find" label="Text" placeholder="Tool, path" />
         {isZoomed && <Button onClick={() => setQuery({ from: '', to: '' })}>Back to the whole time</Button>}
       </Filters>
       {error.value !== undefined && <ErrorNotice error={error.value} />}
