@@ -30,11 +30,13 @@ export function Consoles({ onClose }: { readonly onClose: () => void }) {
           {({ consoles: rows }) => (
             <Table
               caption="Signed-in consoles"
+              isStacked
               rows={rows}
               keyOf={({ id }) => id}
               columns={[
                 {
                   label: 'Console',
+                  isTitle: true,
                   cell: ({ id, isCurrent }) => (
                     <>
                       {<Id value={id} />} {isCurrent && <Badge tone="info">this one</Badge>}

@@ -104,7 +104,7 @@ function listColumns({ lists, dialogs, onDone }: PeopleTabProps): Column<Key>[] 
     { label: 'Trust', from: 'tablet', width: '7rem', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
     {
       label: 'Workspaces',
-      from: 'tablet',
+      from: 'desktop',
       width: '7rem',
       cell: ({ workspaces }) => (workspaces === null ? 'All' : <Names values={workspaces} none="None" max={2} />),
     },
@@ -116,7 +116,7 @@ function listColumns({ lists, dialogs, onDone }: PeopleTabProps): Column<Key>[] 
     },
     { label: 'Created', from: 'desktop', width: '6.5rem', cell: ({ createdAt }) => <Ago at={createdAt} /> },
     { label: 'Expires', from: 'tablet', width: '8rem', cell: (key) => <Expiry of={key} /> },
-    { label: 'Last used', from: 'tablet', width: '6rem', cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} /> },
+    { label: 'Last used', from: 'desktop', width: '6rem', cell: ({ lastUsedAt }) => <Ago at={lastUsedAt} /> },
   ];
   if (!isAdmin.value) return columns;
   return [
