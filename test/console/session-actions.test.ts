@@ -39,6 +39,8 @@ describe.runIf(hasChromium())('a session in the console', () => {
   const read = ({ id }: CreatedSession) => control<Details>(gateway, 'GET', `/api/v1/sessions/${id}`);
   const card = (title: string) =>
     page.locator('.card', { has: page.getByRole('heading', { level: 2, name: title, exact: true }) });
+  const bar = (lane: string, label: RegExp) =>
+    page.getByRole('list', { name: lane }).getByRole('button', { name: label });
   const dialog = () => page.getByRole('dialog');
   const button = (name: string, inside: Page | Locator = page) => inside.getByRole('button', { name, exact: true });
 
@@ -112,6 +114,8 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await page.getByText('The session is restricted.').waitFor();
     await page.locator('.view-aside').getByText('sandboxed').waitFor();
     await permission.getByText('not held').waitFor();
+    const left = 'trust sandboxed, idle limit 5 min, servers notes broken, permissions none';
+    await card('Timeline').getByText(`Session worker was restricted, and has now: ${left}`).waitFor();
     expect(await permission.textContent()).toContain('Open a new session');
     const everything = card('Servers').getByRole('listitem').filter({ hasText: 'everything' });
     expect(await everything.textContent()).toContain('hidden');
@@ -149,6 +153,18 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await card('Timeline').getByText('The session was ended').first().waitFor();
     await expect(read(doomed)).rejects.toThrow('404');
     await page.unroute(`**/api/v1/sessions/${doomed.id}`);
+  });
+
+  test('U1: the bar of a child session ends with the child', async () => {
+    const oak = await gateway.session({ name: 'oak' });
+    const acorn = await gateway.session({ name: 'acorn', parentId: oak.id });
+    await tab.visit(`/sessions/${oak.id}?only=open`);
+    await bar('Child sessions', /acorn was opened/).waitFor();
+    await control(gateway, 'DELETE', `/api/v1/sessions/${acorn.id}`);
+    endedIds.push(acorn.id);
+    await bar('Child sessions', /acorn was opened/).waitFor({ state: 'detached' });
+    await tab.visit(`/sessions/${oak.id}?only=`);
+    await bar('Child sessions', /acorn was opened/).waitFor();
   });
 
   test('U1: changes are merged after a look at them, and the folder of an ended session is discarded', async () => {
@@ -246,8 +262,6 @@ describe.runIf(hasChromium())('a session in the console', () => {
 
   test('U1: each bar of the timeline is wide enough to be hit, and opens what is known about it', async () => {
     await show(gateway.sessions.lead);
-    const bar = (lane: string, label: RegExp) =>
-      page.getByRole('list', { name: lane }).getByRole('button', { name: label });
     await bar('Processes', /broken/)
       .first()
       .waitFor();

@@ -17,7 +17,7 @@ import { createServerReviews, type ReviewedHashes, type ServerReview, type Serve
 export interface ServerAdmin {
   /**
    * Describes a server without starting it. Files are read only if it needs an approval, for one reader after the other.
-   * What is described for a client that has left is incomplete.
+   * The description for a client that has left is incomplete.
    */
   describe(name: string, role: DefinitionReader, asked?: DetailsReader): Promise<ServerDetails>;
   /** Starts or calls an approved server once, apart from the links of sessions. At most two at a time. */
