@@ -1,6 +1,6 @@
 import { batch, type Signal, useSignal, useSignalEffect } from '@preact/signals';
 import type { ComponentType } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { RequestError } from '../api/request.ts';
 import { View } from '../parts/card.tsx';
 import { Empty, ErrorNotice } from '../parts/notice.tsx';
@@ -37,6 +37,7 @@ export function App() {
 function Frame() {
   const shown = useSignal<Shown | undefined>(undefined);
   const isMenuOpen = useSignal(false);
+  const content = useRef<HTMLElement>(null);
   useShownView(shown);
   useEffect(() => {
     isMenuOpen.value = false;
@@ -46,12 +47,12 @@ function Frame() {
   const current = shown.value;
   return (
     <div class="frame">
-      <a class="skip" href="#main">
+      <button type="button" class="button skip" onClick={() => content.current?.focus()}>
         Skip to the content
-      </a>
+      </button>
       <Header isMenuOpen={isMenuOpen} />
       <Navigation current={name} isOpen={isMenuOpen.value} />
-      <main id="main" tabIndex={-1} data-path={current?.key}>
+      <main ref={content} tabIndex={-1} data-path={current?.key}>
         {current === undefined && (
           <p class="loading muted" role="status">
             Loading…

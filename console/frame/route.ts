@@ -10,11 +10,7 @@ export interface Route {
 }
 
 const fragment = signal(location.hash);
-addEventListener('hashchange', () => {
-  // The link that skips the navigation: the browser has moved the focus, and the view stays.
-  if (location.hash === '#main') history.replaceState(null, '', fragment.peek() || '#/');
-  else setFragment(location.hash);
-});
+addEventListener('hashchange', () => setFragment(location.hash));
 
 /** The place that the address names. The code of its view may still be loading. */
 export const askedRoute = computed(() => parseRoute(fragment.value));

@@ -17,7 +17,9 @@ test.runIf(findProgram('script'))(
     const config = join(folder, 'ambit.yaml');
     await writeFile(config, 'version: 1\n');
     const flags = ['--port', '0', '--config', config, '--data-dir', join(folder, 'data')];
-    const command = [process.execPath, ambitBin, 'serve', ...flags].map((word) => `'${word}'`).join(' ');
+    const words = [process.execPath, ambitBin, 'serve', ...flags].map((word) => `'${word}'`).join(' ');
+    // Without exec, dash stays in between, and Ctrl-C ends it before Ambit.
+    const command = `exec ${words}`;
     const terminal = spawn(findProgram('script') as string, ['-qec', command, '/dev/null'], {
       stdio: ['pipe', 'pipe', 'inherit'],
     });
