@@ -72,6 +72,8 @@ const shared = {
   hookTimeout: 120_000,
   expect: { poll: { timeout: 50_000 } },
   pool: 'forks',
+  // Room for the many short-lived objects of tests: less time goes into collecting them.
+  execArgv: ['--max-semi-space-size=64'],
   server: { deps: { external: [new RegExp(`^${built.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&')}/`)] } },
 } as const;
 
