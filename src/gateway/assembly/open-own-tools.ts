@@ -86,13 +86,13 @@ export function openOwnTools(options: OwnToolOptions, closing: ClosingStack): Ow
     explain: resolution.explain,
     narrowsTools: (server) => tools.policyFor(server) !== undefined,
     explainCall: (session, tool, args) => explainCall({ resolution, tools, ownTools }, session, tool, args),
-    hasOwnTools: (session) => ownTools.texts(session).length > 0,
+    hasOwnTools: ownTools.hasAny,
   };
   const createListReply = createListPages(createPageCursors(store.documents));
   const explain: ExplainMissingWorkspace = (...about) => explainMissing(config(), ...about, true);
   const { messages } = team;
   const inbox = createOwnInbox({ messages, tools, server: ownServerName, watchStore: store.watch });
   closing.push(async () => inbox.close());
-  const ownServer = createOwnServer(sessionTools, createListReply, explain, inbox);
+  const ownServer = createOwnServer(sessionTools, ownTools, createListReply, explain, inbox);
   return { files, ownTools, ownServer, inbox, access, createListReply };
 }

@@ -9,6 +9,7 @@ import { ProtocolError } from '../../protocol/protocol-error.ts';
 import { readRuleArguments } from '../../protocol/rule-arguments.ts';
 import { handshakeVersions, modernVersion } from '../../protocol/versions.ts';
 import type { Session } from '../../sessions/session.ts';
+import type { ToolDefinition } from '../../sessions/tools/tool.ts';
 import type { Toolset } from '../../sessions/tools/toolset.ts';
 import { readToolName, type ToolAccess } from '../../upstreams/access/tool-access.ts';
 import type { InProcessServer } from '../../upstreams/definition.ts';
@@ -24,10 +25,14 @@ import { inboxEntry, inboxUri, type OwnInbox } from './own-inbox.ts';
 /** The name of the server of Ambit's own tools. No other server can have it. */
 export const ownServer = 'ambit';
 
-/** Ambit's own tools in the list of all servers. */
+/** Ambit's own tools as lists show them. */
 export interface OwnToolList extends Pick<Toolset, 'has' | 'isExact'> {
-  /** Returns the definitions, as JSON texts, of the tools that this session could call. */
+  /** Returns the definitions of all tools, as JSON texts. */
+  allTexts(): readonly string[];
+  /** Returns the definitions of the tools that this session could call. */
   texts(session: Session): readonly string[];
+  /** Tells whether there is a tool that this session could call. */
+  hasAny(session: Session): boolean;
 }
 
 const serverInfo = { name: 'ambit', title: 'Ambit', version: '0.1.0' };
@@ -116,6 +121,7 @@ export type ExplainMissingWorkspace = (session: Session, principal: Principal) =
 /** The server of Ambit's own tools. It runs in this process; the pipeline treats it like any other server. */
 export function createOwnServer(
   tools: Toolset,
+  list: OwnToolList,
   createListReply: CreateListReply,
   explainMissingWorkspace: ExplainMissingWorkspace,
   inbox: OwnInbox,
@@ -128,7 +134,7 @@ export function createOwnServer(
       throw isMissing ? explainMissingWorkspace(caller.session, caller.principal) : error;
     }
   };
-  const createLink = (era: Era) => createOwnLink({ ...tools, run }, inbox, era, createListReply);
+  const createLink = (era: Era) => createOwnLink({ run, allTexts: list.allTexts }, inbox, era, createListReply);
   const links = { modern: createLink('modern'), handshake: createLink('handshake') };
   return { kind: 'in-process', name: ownServer, source: 'operator', links };
 }
@@ -165,14 +171,14 @@ export function asksForInbox({ bytes, params }: Message): boolean {
   );
 }
 
+type OwnLinkTools = Pick<Toolset, 'run'> & Pick<OwnToolList, 'allTexts'>;
+
 /** A link to Ambit's own tools, for clients of one era. All sessions share it. */
-function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListReply: CreateListReply): Link {
+function createOwnLink(tools: OwnLinkTools, inbox: OwnInbox, era: Era, createListReply: CreateListReply): Link {
   const streams = createListenStreams();
   const running = new Set<RunningToolCall>();
   /** Cancellations that came before their calls, which may have waited for the store. */
   const early = new WeakMap<object, Set<string>>();
-  const listed = tools.list().map((definition) => JSON.stringify(definition));
-
   const createReply = (message: Message, result: object) =>
     createResultReply(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
 
@@ -263,7 +269,7 @@ function createOwnLink(tools: Toolset, inbox: OwnInbox, era: Era, createListRepl
       if (method === 'tools/call') return callTool(call);
       if (method === 'tools/list')
         return createListReply({ message, era, server: ownServer, session: call.acting?.session }, 'tools', {
-          texts: listed,
+          texts: tools.allTexts(),
           unavailable: [],
         });
       if (isResourceMethod(method, era)) return answerResources(call);
@@ -327,14 +333,23 @@ function createInitializeResult(
 }
 
 export function createOwnToolList(tools: Toolset, bounds: ToolAccess): OwnToolList {
-  let listed: readonly { readonly name: string; readonly text: string }[] | undefined;
+  const definitions = tools.list();
+  const texts = new Map<ToolDefinition, string>();
+  // On first use: the schemas take a while, and most processes never show them.
+  const textOf = (definition: ToolDefinition) => {
+    const text = texts.get(definition) ?? JSON.stringify(definition);
+    texts.set(definition, text);
+    return text;
+  };
+  const isShownTo = (session: Session) => {
+    const isShown = bounds.visibleToolFilter(session, ownServer) ?? (() => true);
+    return ({ name }: ToolDefinition) => isShown(name);
+  };
   return {
     has: tools.has,
     isExact: tools.isExact,
-    texts(session) {
-      const shown = bounds.visibleToolFilter(session, ownServer) ?? (() => true);
-      listed ??= tools.list().map((definition) => ({ name: definition.name, text: JSON.stringify(definition) }));
-      return listed.filter(({ name }) => shown(name)).map(({ text }) => text);
-    },
+    allTexts: () => definitions.map(textOf),
+    texts: (session) => definitions.filter(isShownTo(session)).map(textOf),
+    hasAny: (session) => definitions.some(isShownTo(session)),
   };
 }
