@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { request } from '../api/request.ts';
 import { readQuery, setQuery } from '../frame/route.ts';
 import { KnownValues } from '../parts/fields.tsx';
+import { Text } from '../parts/text.tsx';
 
 const typingMs = 300;
 const maxServers = 30;
@@ -11,7 +12,7 @@ const maxNames = 1000;
 /** The name of the tool, with the names that are known as suggestions. */
 export function ToolField() {
   const value = readQuery('tool');
-  const names = useKnownTools();
+  const { names, offers } = useKnownTools();
   const field = useRef<HTMLInputElement>(null);
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
@@ -36,14 +37,35 @@ export function ToolField() {
         }}
       />
       <KnownValues id="rules-tools" values={names} />
-      <span class="field-hint">Ambit’s own tools have no prefix, such as session_read_file.</span>
+      <span class="field-hint" role="status">
+        <Hint tool={value.trim()} offers={offers} />
+      </span>
     </label>
   );
 }
 
+function Hint({ tool, offers }: { readonly tool: string; readonly offers: Offers }) {
+  const [server = ''] = tool.split('__', 1);
+  if (offers.get(server)?.has(tool) !== false) return 'Ambit’s own tools have no prefix, such as session_read_file.';
+  return (
+    <>
+      Check the name: <Text value={server} /> does not offer a tool of this name. The rules decide by the name alone.
+    </>
+  );
+}
+
+/** The tools of each server that has told which it has. */
+type Offers = ReadonlyMap<string, ReadonlySet<string>>;
+
+interface KnownTools {
+  readonly names: readonly string[];
+  readonly offers: Offers;
+}
+
 /** Collects names of tools: those that servers have, and those that were called lately. */
-function useKnownTools(): readonly string[] {
+function useKnownTools(): KnownTools {
   const names = useSignal<readonly string[]>([]);
+  const offers = useSignal<Offers>(new Map());
   useEffect(() => {
     const controller = new AbortController();
     const { signal } = controller;
@@ -52,10 +74,14 @@ function useKnownTools(): readonly string[] {
     };
     // Without suggestions the field works as well.
     readCalledTools(signal).then(add, () => {});
-    readServerTools(signal, add).catch(() => {});
+    const addOffer = (server: string, tools: readonly string[]) => {
+      add(tools);
+      offers.value = new Map([...offers.peek(), [server, new Set(tools)]]);
+    };
+    readServerTools(signal, add, addOffer).catch(() => {});
     return () => controller.abort();
   }, []);
-  return names.value;
+  return { names: names.value, offers: offers.value };
 }
 
 async function readCalledTools(signal: AbortSignal): Promise<readonly string[]> {
@@ -67,11 +93,19 @@ async function readCalledTools(signal: AbortSignal): Promise<readonly string[]> 
   });
 }
 
-async function readServerTools(signal: AbortSignal, add: (names: readonly string[]) => void): Promise<void> {
+async function readServerTools(
+  signal: AbortSignal,
+  add: (names: readonly string[]) => void,
+  addOffer: (server: string, tools: readonly string[]) => void,
+): Promise<void> {
   const { servers } = await request('GET /api/v1/servers', { signal });
   add(servers.map(({ name }) => `${name}__`));
   for (const { name } of servers.slice(0, maxServers)) {
     const { tools } = await request('GET /api/v1/servers/{id}', { id: name, signal });
-    add((tools ?? []).map((tool) => `${name}__${tool.name}`));
+    if (tools !== undefined)
+      addOffer(
+        name,
+        tools.map((tool) => `${name}__${tool.name}`),
+      );
   }
 }

@@ -143,6 +143,8 @@ describe.runIf(hasChromium())('a viewer in the console', () => {
     await decision.getByText('To see the decision, correct the arguments.').waitFor();
     await args.fill('{ "message": "hello"');
     await main.getByText('This is not valid JSON: it ends too early, at line 1, column 21.').waitFor();
+    await main.getByLabel(/^Tool/).fill('everything__ecko');
+    await main.getByText('Check the name: everything does not offer a tool of this name.').waitFor();
   });
 
   test('U2: finds a line of the journal by words and filters, and opens it', async () => {
