@@ -19,11 +19,11 @@ export function cutText(text: string): string {
 export const sessionColumns: readonly Column<LiveSession>[] = [
   {
     label: 'Session, agent',
-    width: '43%',
+    width: '42%',
     phoneWidth: '56%',
     cell: (session) => <SessionAndAgent session={session} />,
   },
-  { label: 'User, workspace', width: '27%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
+  { label: 'User, workspace', width: '28%', from: 'tablet', cell: (session) => <UserAndWorkspace of={session} /> },
   { label: 'Trust', width: '7.25rem', from: 'tablet', cell: ({ trustLevel }) => <TrustBadge level={trustLevel} /> },
   { label: 'Age', width: '4.25rem', from: 'desktop', cell: ({ createdAt }) => <Age since={createdAt} /> },
   { label: 'Now', width: '30%', phoneWidth: '36%', cell: ({ activity }) => <Now activity={activity} /> },

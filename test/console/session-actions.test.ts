@@ -165,6 +165,12 @@ describe.runIf(hasChromium())('a session in the console', () => {
     await bar('Child sessions', /acorn was opened/).waitFor({ state: 'detached' });
     await tab.visit(`/sessions/${oak.id}?only=`);
     await bar('Child sessions', /acorn was opened/).waitFor();
+    // In a span that begins later, those that were opened before it and live are there.
+    await gateway.session({ name: 'chestnut', parentId: oak.id });
+    const later = Date.now();
+    await tab.visit(`/sessions/${oak.id}?from=${later}&to=${later + 60_000}`);
+    await bar('Child sessions', /chestnut was opened/).waitFor();
+    expect(await bar('Child sessions', /acorn was opened/).count()).toBe(0);
   });
 
   test('U1: changes are merged after a look at them, and the folder of an ended session is discarded', async () => {

@@ -131,19 +131,24 @@ function placeEntry(entry: JournalEntry, sessionId: string, key: string): Timeli
     return make('messages', { label: `Session ${nameSession(entry, 'sessionId')} sent a message to this session` });
   }
   if (event === 'message-sent' || event === 'reported') return make('messages');
-  if (entry['sessionId'] !== sessionId) {
-    return entry['parentId'] === sessionId ? make('children', event === 'created' ? { until: undefined } : {}) : [];
-  }
+  if (isAboutChild(entry, sessionId)) return make('children', event === 'created' ? { until: undefined } : {});
+  if (entry['sessionId'] !== sessionId) return [];
   return make('session', { tone: event === 'not-resolved' ? 'warn' : 'plain' });
 }
 
-const ends: ReadonlySet<unknown> = new Set(['ended', 'expired', 'evicted', 'revoked', 'closed']);
+/** The events of the journal with which a session ends. */
+export const sessionEnds: ReadonlySet<string> = new Set(['ended', 'expired', 'evicted', 'revoked', 'closed']);
 
-function isEndOfChild({ kind, event, ...entry }: JournalEntry, sessionId: string): boolean {
-  return kind === 'session' && ends.has(event) && entry['parentId'] === sessionId && entry['sessionId'] !== sessionId;
+/** Tells whether a line is about a child of this session. */
+export function isAboutChild({ kind, ...entry }: JournalEntry, sessionId: string): boolean {
+  return kind === 'session' && entry['parentId'] === sessionId && entry['sessionId'] !== sessionId;
 }
 
-/** Ends the bar of a child session. A child that was opened before the shown time has none. */
+function isEndOfChild(entry: JournalEntry, sessionId: string): boolean {
+  return isAboutChild(entry, sessionId) && sessionEnds.has(String(entry['event']));
+}
+
+/** Ends the bar of a child session. */
 function endChild(items: TimelineItem[], entry: JournalEntry): void {
   const at = items.findIndex(
     ({ lane, until, entry: opening }) =>

@@ -4,6 +4,7 @@ import { isPaused } from '../../api/events.ts';
 import { request } from '../../api/request.ts';
 import type { JournalEntry } from '../../journal/describe-entry.ts';
 import { addSessionNames } from '../../journal/entry-fields.ts';
+import { isAboutChild, sessionEnds } from './place-items.ts';
 
 /** The journal lines of a session in a span of time. */
 export interface TimelineEntries {
@@ -29,8 +30,8 @@ interface Span {
 const pageSize = 200;
 const maxEntries = 3000;
 const maxPages = 60;
-/** The starts and ends of processes that are read from the whole life of the session, up to this number of pages. */
-const maxProcessPages = 5;
+/** The starts and ends of processes and children are read from the whole life of the session, up to this many pages. */
+const maxLongPages = 5;
 const pollMs = 2000;
 /** Lines of several processes may be written a little late. */
 const lateMs = 1500;
@@ -53,8 +54,8 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
   useEffect(() => {
     const controller = new AbortController();
     let known: ReadonlyMap<string, JournalEntry> = new Map();
-    /** Starts and ends of processes: they may be older than the span in which the process runs. */
-    const processes = new Map<string, JournalEntry>();
+    /** Starts and ends of processes and children: they may be older than the span in which the process or child lives. */
+    const long = new Map<string, JournalEntry>();
     let newest = '';
     const add = (found: readonly JournalEntry[]) => {
       const fresh = found.map((entry) => [JSON.stringify(entry), entry] as const).filter(([key]) => !known.has(key));
@@ -67,7 +68,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       const sorted = [...known.values()].sort(newestFirst);
       isCut.value = isCut.value || sorted.length > maxEntries;
       const shown = sorted.slice(0, maxEntries);
-      const older = [...processes].filter(([key]) => !known.has(key)).map(([, entry]) => entry);
+      const older = [...long].filter(([key]) => !known.has(key)).map(([, entry]) => entry);
       entries.value = [...shown, ...older].sort(newestFirst);
       if (known.size <= maxEntries + pageSize) return;
       known = new Map([...known].filter(([, { time }]) => time >= start));
@@ -79,15 +80,22 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       // What operators did to the session, such as ending it.
       await readPages({ ...span, kind: 'gateway', words: id }, controller.signal, add);
     };
-    const readProcesses = async () => {
+    const readLong = async (events: Iterable<string>, about: Query, isLong: (entry: JournalEntry) => boolean) => {
       const span = { since: new Date(opened - earlyMs).toISOString(), ...spanEnd(latest.current.until) };
-      for (const event of ['started', 'ended']) {
-        const query = { ...span, session: id, kind: 'process', event };
-        await readPages(query, controller.signal, keepProcesses, maxProcessPages);
-      }
+      let count = 0;
+      const keep = (found: readonly JournalEntry[]) => {
+        for (const entry of found.filter(isLong)) {
+          long.set(JSON.stringify(entry), entry);
+          count += 1;
+        }
+      };
+      for (const event of events) await readPages({ ...span, ...about, event }, controller.signal, keep, maxLongPages);
+      return count;
     };
-    const keepProcesses = (found: readonly JournalEntry[]) => {
-      for (const entry of found) processes.set(JSON.stringify(entry), entry);
+    const readAllLong = async () => {
+      await readLong(['started', 'ended'], { session: id, kind: 'process' }, () => true);
+      const aboutChildren = [{ kind: 'session', words: id }, (entry: JournalEntry) => isAboutChild(entry, id)] as const;
+      if ((await readLong(['created'], ...aboutChildren)) > 0) await readLong(sessionEnds, ...aboutChildren);
     };
     const run = async (since: number) => {
       try {
@@ -112,7 +120,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       }
       pollLater();
     };
-    void readProcesses()
+    void readAllLong()
       .catch(() => {})
       .then(() => run(from))
       .then(() => {
