@@ -174,12 +174,21 @@ function joinGroups(
   { limits, everyone, byClient, byUser }: AllStreams,
   { caller, session }: StreamOwner,
 ): readonly StreamGroup[] {
-  const client = byClient.get(caller) ?? createGroup(limits.streamsPerClient, limits.bytesPerClient);
+  const client = byClient.get(caller) ?? createClientGroup(caller, limits);
   const user = byUser.get(session.userId) ?? createGroup(limits.streamsPerUser, limits.bytesPerUser);
   byClient.set(caller, client);
   byUser.set(session.userId, user);
   user.size++;
   return [client, user, everyone];
+}
+
+/** Nobody comes back for the streams of a client that has ended, and they hold on to the processes of its session. */
+function createClientGroup(caller: Caller, { streamsPerClient, bytesPerClient }: ResumeLimits): StreamGroup {
+  const client = createGroup(streamsPerClient, bytesPerClient);
+  caller.endListeners.add(() => {
+    for (const stream of [...client.away]) stream.forget();
+  });
+  return client;
 }
 
 function leaveUser({ byUser }: AllStreams, { userId }: Session): void {
@@ -207,6 +216,10 @@ function openStream(
   let primedMs: number | undefined;
 
   function keepFor(ms: number): void {
+    if (caller.isEnded) {
+      stream.forget();
+      return;
+    }
     clearTimeout(timer);
     timer = setTimeout(() => stream.forget(), ms).unref();
     for (const { away } of groups) away.add(stream);

@@ -41,6 +41,10 @@ export interface Caller {
   /** The subscribed resources: the client's address of each by the server's own. */
   readonly subscriptions: Map<string, string>;
   lastActiveAt: number;
+  /** True when the client has left, or its session has ended. */
+  isEnded: boolean;
+  /** Called when it ends. */
+  readonly endListeners: Set<() => void>;
 }
 
 export interface Callers {
@@ -92,6 +96,9 @@ export function createCallers(): Callers {
     caller.link.detach(caller);
     // The stream of a child belongs to its parent.
     if (caller.parent === undefined) caller.stream?.close();
+    caller.isEnded = true;
+    for (const listener of caller.endListeners) listener();
+    caller.endListeners.clear();
   }
 
   /** Picks a slot that no other client has here. Those of other processes are not known. */
@@ -136,6 +143,8 @@ export function createCallers(): Callers {
         pushCount: parent?.pushCount ?? (() => pushCount),
         subscriptions: new Map(),
         lastActiveAt: Date.now(),
+        isEnded: false,
+        endListeners: new Set(),
       };
       siblings.add(caller);
       all.set(caller.id, caller);

@@ -244,7 +244,12 @@ function createDeferred<T>() {
   return { promise, resolve };
 }
 
-const createCaller = () => ({ version: '2025-11-25' }) as Caller;
+const createCaller = () => ({ version: '2025-11-25', isEnded: false, endListeners: new Set() }) as unknown as Caller;
+
+function endCaller(caller: Caller): void {
+  caller.isEnded = true;
+  for (const listener of caller.endListeners) listener();
+}
 const session = { id: 's', trustLevel: 'direct', permissions: [] } as unknown as Session;
 
 test('a quiet answer becomes a stream with a comment, and a block for a client that is away is not delivered', async () => {
@@ -303,6 +308,30 @@ test('the streams of one user never push out those of another', () => {
   for (let client = 0; client < 20; client++) openFor('eve', client % 2 === 0);
   expect(streams.find(own)).toBeDefined();
   expect(streams.count().bytes).toBeLessThanOrEqual(limits.bytes);
+});
+
+test('nothing is kept for a client that has ended, whether it was away before or leaves later', () => {
+  const streams = createResumableStreams(limits);
+  const [caller, other] = [createCaller(), createCaller()];
+  const lost: string[] = [];
+  const open = (owner: Caller, name: string) => {
+    const { sink } = createSink();
+    const stream = streams.open({ caller: owner, session, requestIds: [name], sink, onLost: () => lost.push(name) });
+    return { stream, sink };
+  };
+  const [away, finished, connected, kept] = [
+    open(caller, 'away'),
+    open(caller, 'finished'),
+    open(caller, 'connected'),
+    open(other, 'kept'),
+  ];
+  away.stream.detach(away.sink);
+  finished.stream.finish(Buffer.from('{}'));
+  kept.stream.detach(kept.sink);
+  endCaller(caller);
+  expect([lost, streams.count()]).toMatchObject([['away'], { streams: 2, away: 1 }]);
+  connected.stream.detach(connected.sink);
+  expect([lost, streams.count()]).toMatchObject([['away', 'connected'], { streams: 1, away: 1 }]);
 });
 
 test('a client that missed too much is told so, and a restricted session gets nothing', () => {
