@@ -121,16 +121,27 @@ function sessionFields(session: Session): Record<string, string | number | undef
 
 export function createSessionCleanups(): SessionCleanups {
   const ending = new Map<Promise<unknown>, Promise<unknown>>();
-  let stopWaiting: () => void = () => {};
-  const waitedLongEnough = new Promise<void>((accept) => {
-    stopWaiting = accept;
-  });
+  /** A shared promise in Promise.race would keep something of every session for as long as the gateway runs. */
+  const waiting = new Set<() => void>();
+  let hasWaited = false;
+  const stopWaiting = () => {
+    hasWaited = true;
+    for (const stop of waiting) stop();
+  };
   return {
     add(finished, stopped) {
       const removed: Promise<unknown> = finished.finally(() => ending.delete(removed));
       ending.set(removed, stopped);
     },
-    waitFor: (settled) => Promise.race([settled, waitedLongEnough]),
+    waitFor(settled) {
+      if (hasWaited) return Promise.resolve();
+      let stop = () => {};
+      const stopped = new Promise<void>((accept) => {
+        stop = accept;
+      });
+      waiting.add(stop);
+      return Promise.race([settled, stopped]).finally(() => waiting.delete(stop));
+    },
     stopped: () => Promise.all(ending.values()),
     finished() {
       setTimeout(stopWaiting, leftBehindMs).unref();
