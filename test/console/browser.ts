@@ -25,7 +25,7 @@ export function openBrowser(): Promise<Browser> {
   // The figures of proof are those of a browser as users have it.
   const args = [...quiet, ...(proof ? [] : frugal)];
   // As root, Chromium cannot make its own sandbox.
-  if (process.getuid?.() === 0) args.push('--no-sandbox', '--no-zygote');
+  if (process.getuid?.() === 0) args.push('--no-sandbox', ...(proof ? [] : ['--no-zygote']));
   return chromium.launch({ executablePath: findProgram('chromium') as string, args });
 }
 

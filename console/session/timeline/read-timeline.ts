@@ -31,7 +31,7 @@ const pageSize = 200;
 const maxEntries = 3000;
 const maxPages = 60;
 /** The starts and ends of processes and children are read from the whole life of the session, up to this many pages. */
-const maxLongPages = 5;
+const maxLifetimePages = 5;
 const pollMs = 2000;
 /** Lines of several processes may be written a little late. */
 const lateMs = 1500;
@@ -55,7 +55,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
     const controller = new AbortController();
     let known: ReadonlyMap<string, JournalEntry> = new Map();
     /** Starts and ends of processes and children: they may be older than the span in which the process or child lives. */
-    const long = new Map<string, JournalEntry>();
+    const lifetimes = new Map<string, JournalEntry>();
     let newest = '';
     const add = (found: readonly JournalEntry[]) => {
       const fresh = found.map((entry) => [JSON.stringify(entry), entry] as const).filter(([key]) => !known.has(key));
@@ -68,7 +68,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       const sorted = [...known.values()].sort(newestFirst);
       isCut.value = isCut.value || sorted.length > maxEntries;
       const shown = sorted.slice(0, maxEntries);
-      const older = [...long].filter(([key]) => !known.has(key)).map(([, entry]) => entry);
+      const older = [...lifetimes].filter(([key]) => !known.has(key)).map(([, entry]) => entry);
       entries.value = [...shown, ...older].sort(newestFirst);
       if (known.size <= maxEntries + pageSize) return;
       known = new Map([...known].filter(([, { time }]) => time >= start));
@@ -80,22 +80,23 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       // What operators did to the session, such as ending it.
       await readPages({ ...span, kind: 'gateway', words: id }, controller.signal, add);
     };
-    const readLong = async (events: Iterable<string>, about: Query, isLong: (entry: JournalEntry) => boolean) => {
+    const readEvents = async (events: Iterable<string>, about: Query, isWanted: (entry: JournalEntry) => boolean) => {
       const span = { since: new Date(opened - earlyMs).toISOString(), ...spanEnd(latest.current.until) };
       let count = 0;
       const keep = (found: readonly JournalEntry[]) => {
-        for (const entry of found.filter(isLong)) {
-          long.set(JSON.stringify(entry), entry);
+        for (const entry of found.filter(isWanted)) {
+          lifetimes.set(JSON.stringify(entry), entry);
           count += 1;
         }
       };
-      for (const event of events) await readPages({ ...span, ...about, event }, controller.signal, keep, maxLongPages);
+      for (const event of events)
+        await readPages({ ...span, ...about, event }, controller.signal, keep, maxLifetimePages);
       return count;
     };
-    const readAllLong = async () => {
-      await readLong(['started', 'ended'], { session: id, kind: 'process' }, () => true);
+    const readLifetimes = async () => {
+      await readEvents(['started', 'ended'], { session: id, kind: 'process' }, () => true);
       const aboutChildren = [{ kind: 'session', words: id }, (entry: JournalEntry) => isAboutChild(entry, id)] as const;
-      if ((await readLong(['created'], ...aboutChildren)) > 0) await readLong(sessionEnds, ...aboutChildren);
+      if ((await readEvents(['created'], ...aboutChildren)) > 0) await readEvents(sessionEnds, ...aboutChildren);
     };
     const run = async (since: number) => {
       try {
@@ -120,7 +121,7 @@ export function useTimelineEntries({ id, opened, from, until, after }: Span): Ti
       }
       pollLater();
     };
-    void readAllLong()
+    void readLifetimes()
       .catch(() => {})
       .then(() => run(from))
       .then(() => {

@@ -179,6 +179,7 @@ function createOwnLink(tools: OwnLinkTools, inbox: OwnInbox, era: Era, createLis
   const running = new Set<RunningToolCall>();
   /** Cancellations that came before their calls, which may have waited for the store. */
   const early = new WeakMap<object, Set<string>>();
+
   const createReply = (message: Message, result: object) =>
     createResultReply(message, JSON.stringify(era === 'modern' ? { resultType: 'complete', ...result } : result));
 

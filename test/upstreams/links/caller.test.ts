@@ -50,6 +50,23 @@ test('one that is replaced is known no longer, but its link is not told that it 
   expect(old.detached).toEqual([]);
 });
 
+test('its end is told once, whether the client left or its session ended; that it was replaced is not', () => {
+  const callers = createCallers();
+  const told: string[] = [];
+  const openAs = (name: string) => {
+    const caller = open(callers, name, link());
+    caller.endListeners.add(() => told.push(name));
+    return caller;
+  };
+  const [left, replaced, ended] = [openAs('left'), openAs('replaced'), openAs('ended')];
+  callers.end(left);
+  callers.end(left);
+  callers.forget(replaced);
+  callers.endSession('s');
+  expect(told).toEqual(['left', 'ended']);
+  expect([left, replaced, ended].map(({ isEnded }) => isEnded)).toEqual([true, false, true]);
+});
+
 test('the 65th client makes the idlest one leave; those that stand behind others do not count', () => {
   const callers = createCallers();
   const all = Array.from({ length: 64 }, () => open(callers, '*', link()));
